@@ -1,4 +1,4 @@
-"""The shape of the project: which file may import which, what is public, and that README.md tells the truth."""
+"""The shape of the project: which file may import which, what is public, and that README.md is right."""
 
 import ast
 import contextlib
@@ -18,7 +18,8 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 # A file or folder may import those before it in its list, never one after it.
 LAYERS = {
     "minigrad": [
-        "errors", "shapes", "tree", "op", "rules", "tensor", "tape", "transforms", "custom", "special", "__init__",
+        "errors", "shapes", "tree", "op", "rules", "tensor", "tape", "transforms", "custom", "special",
+        "__init__",
     ],
     "minigrad_nn": [
         "layers", "masks", "rope", "attention", "adjoints", "init", "model", "__init__",
@@ -108,7 +109,7 @@ def names_used_of_minigrad(path: Path) -> set[str]:
             for name in node.names:
                 if name.name.split(".")[0] == "minigrad":
                     alias[name.asname or "minigrad"] = name.name if name.asname else "minigrad"
-        elif isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").split(".")[0] == "minigrad":
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module.split(".")[0] == "minigrad":
             alias |= {name.asname or name.name: f"{node.module}.{name.name}" for name in node.names}
     for node in ast.walk(tree):
         first, *rest = dotted(node).split(".") if isinstance(node, ast.Attribute) else [""]
@@ -164,8 +165,8 @@ def run_python(*arguments: str) -> subprocess.CompletedProcess:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_importing_needs_numpy_alone(package):
     """Of every file: each extra is imported where it is used."""
-    files = [path for path in source_files(package) if path.stem != "__main__"]
-    names = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in files]
+    files = [path.relative_to(ROOT).with_suffix("") for path in source_files(package)]
+    names = [".".join(path.parts).removesuffix(".__init__") for path in files if path.stem != "__main__"]
     assert package in names
     result = run_python("-W", "error", "-c", NUMPY_ALONE, *names)
     assert result.returncode == 0, result.stderr
@@ -225,7 +226,8 @@ def files_on_the_map(text: str) -> dict[str, str]:
 def tracked_files() -> list[str]:
     """What git tracks, or a skip where there is no git (an unpacked archive)."""
     try:
-        listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+        command = ["git", "ls-files", "-z"]
+        listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"git cannot list the files: {error}")
     return [name for name in listing.stdout.split("\0") if name]
@@ -240,7 +242,7 @@ def test_readme_map_is_the_tree():
         if path.name != "__init__.py"                   # the folder's line stands for it
     }
     assert {name for name in on_map if name.endswith(".py")} == tree
-    folders = {name.split("/")[0] + "/" for name in tracked_files() if "/" in name and not name.startswith(".")}
+    folders = {name.split("/")[0] + "/" for name in tracked_files() if re.match(r"[^./]+/", name)}
     assert {name for name in on_map if name.count("/") == 1 and name.endswith("/")} == folders
     undescribed = [name for name, description in on_map.items() if not description]
     assert not undescribed
