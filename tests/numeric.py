@@ -25,7 +25,7 @@ def leaves(structure):
 
 
 def map_arrays(f, structure, *others):
-    """Apply f to every array of a structure and to what stands in its place in the others; None stays None."""
+    """Apply f to every array of a structure, and to its counterparts in the others; None stays None."""
     if structure is None:
         return None
     if isinstance(structure, dict):
@@ -41,7 +41,7 @@ def is_floating(x):
 
 
 def random_like(structure, rng):
-    """Standard normal numbers to two decimals, in the shapes and dtypes given; None for what is not floating."""
+    """Standard normal numbers to two decimals, same shapes and dtypes; None for what is not floating."""
     def draw(x):
         return rng.normal(size=np.shape(x)).round(2).astype(x.dtype) if is_floating(x) else None
     return map_arrays(draw, structure)
@@ -73,7 +73,7 @@ def central_difference(f, primals, tangents, step=3e-4):
 def complex_step(f, primals, tangents, step=1e-30):
     """The derivative of an analytic f along `tangents`: imag(f(x + i h t)) / h, exact to rounding.
 
-    Squire & Trapp 1998, doi:10.1137/S003614459631241X. Nothing is subtracted, so h can be as small as you like.
+    Squire & Trapp 1998, doi:10.1137/S003614459631241X. Nothing is subtracted, so h can be tiny.
     f must not take abs, conj or norm, and must compare by real parts (np.maximum and np.max do).
     """
     return np.imag(f(*moved(primals, tangents, 1j * step))) / step
@@ -104,7 +104,7 @@ def relative_error(got, wanted, floor=1e-3):
 
 
 def assert_close(got, wanted, tolerance, name="result"):
-    """Raise AssertionError unless two structures agree: keys, lengths, shapes, dtypes, and values to `tolerance`."""
+    """Raise AssertionError unless two structures agree: keys, shapes, dtypes, and values to `tolerance`."""
     if isinstance(wanted, dict):
         assert isinstance(got, dict), f"{name}: wanted a dict, got a {type(got).__name__}"
         assert set(got) == set(wanted), f"{name}: wanted keys {sorted(wanted)}, got {sorted(got)}"
