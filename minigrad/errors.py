@@ -1,0 +1,137 @@
+"""Every error minigrad raises, and where in the user's code it happened.
+
+    MinigradError
+    ├── CutGraphError        (RuntimeError)         a Tensor was about to become plain data, losing its gradient
+    ├── UnsupportedError     (NotImplementedError)  a NumPy function, method or keyword that is not differentiated
+    ├── MissingAdjoint       (NotImplementedError)  the derivative exists, but nobody has written it
+    ├── OverwrittenError     (RuntimeError)         an array the tape relies on changed before the backward pass
+    ├── LeakedTensorError    (RuntimeError)         a Tensor used after the call that created it had ended
+    ├── ShapeError           (ValueError)           an array of the wrong shape
+    ├── DtypeError           (TypeError)            an array of the wrong dtype, such as an integer parameter
+    └── StructureError       (ValueError)           two trees that should have the same structure do not
+
+    UnusedParameterWarning   (UserWarning)          a parameter that the loss does not depend on
+
+An error message says what was wanted, what came, where in the user's code, and what to do about it.
+"""
+
+import linecache
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FrameType
+
+import numpy
+
+__all__ = [
+    "CutGraphError",
+    "DtypeError",
+    "LeakedTensorError",
+    "MinigradError",
+    "MissingAdjoint",
+    "OverwrittenError",
+    "ShapeError",
+    "StructureError",
+    "UnsupportedError",
+    "UnusedParameterWarning",
+]
+
+
+class MinigradError(Exception):
+    """Base class of every error raised by minigrad."""
+
+
+# CutGraphError must not be a TypeError: NumPy replaces a TypeError raised inside `__float__` by its own
+# "setting an array element with a sequence", and the explanation would be lost.
+class CutGraphError(MinigradError, RuntimeError):
+    """A Tensor was about to be turned into plain data, which would lose its gradient without a word."""
+
+
+class UnsupportedError(MinigradError, NotImplementedError):
+    """A NumPy function, method or keyword that minigrad does not differentiate."""
+
+
+class MissingAdjoint(MinigradError, NotImplementedError):
+    """A gradient was needed through an input whose adjoint is not written."""
+
+
+class OverwrittenError(MinigradError, RuntimeError):
+    """An array that the backward pass needs was changed after the forward pass had used it."""
+
+
+class LeakedTensorError(MinigradError, RuntimeError):
+    """A Tensor was used after the differentiation that created it had ended."""
+
+
+class ShapeError(MinigradError, ValueError):
+    """An array has another shape than it should have."""
+
+
+class DtypeError(MinigradError, TypeError):
+    """An array has another dtype than it should have."""
+
+
+class StructureError(MinigradError, ValueError):
+    """Two trees should have the same structure and do not."""
+
+
+class UnusedParameterWarning(UserWarning):
+    """The loss does not depend on a parameter; its gradient is zero."""
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """A line of the user's code."""
+
+    file: str
+    line: int
+
+    @property
+    def text(self) -> str:
+        """The line itself, or an empty string where the source cannot be read."""
+        return linecache.getline(self.file, self.line).strip()
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" + (f"    {self.text}" if self.text else "")
+
+
+# A frame of the user's code is one that belongs neither to minigrad, NumPy nor the standard library.
+_INTERNAL = (
+    str(Path(__file__).parent) + "/",
+    str(Path(numpy.__file__).parent) + "/",
+)
+_STDLIB = sysconfig.get_paths()["stdlib"]
+_SITE = ("site-packages", "dist-packages")
+
+Position = tuple[CodeType, int] | None
+
+
+def user_frame() -> FrameType | None:
+    """Return the innermost frame of the user's code."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_INTERNAL):
+        frame = frame.f_back
+    return frame
+
+
+def position() -> Position:
+    """Return where the user's code is now, cheaply: `source_line` finds the line number when it is needed."""
+    frame = user_frame()
+    return None if frame is None else (frame.f_code, frame.f_lasti)
+
+
+def source_line(place: Position) -> SourceLine | None:
+    """Return the line of a position taken by `position`."""
+    if place is None:
+        return None
+    code, instruction = place
+    for start, end, line in code.co_lines():
+        if start <= instruction < end and line is not None:
+            return SourceLine(code.co_filename, line)
+    return SourceLine(code.co_filename, code.co_firstlineno)
+
+
+def here() -> str:
+    """Return `file:line    text` of the user's code that is running now."""
+    return str(source_line(position()) or "<unknown>")

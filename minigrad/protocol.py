@@ -1,0 +1,154 @@
+"""How a call of NumPy with a Tensor among its arguments finds its op: keywords, `out=`, and the methods of ufuncs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minigrad.errors import CutGraphError, UnsupportedError, here
+from minigrad.op import COMPOSITES, OPS, REFUSED, Recorded, public_name
+
+__all__ = ["call_function", "call_ufunc", "unsupported"]
+
+
+def unsupported(name: str, reason: str) -> UnsupportedError:
+    """Return the error for a function that is not differentiated."""
+    return UnsupportedError(
+        f"{name} of a Tensor is not supported: {reason}\n"
+        f"  at   {here()}\n"
+        "  fix  write it with other NumPy functions, or wrap it in minigrad.custom_adjoint;\n"
+        "       where no gradient is wanted, pass minigrad.stop_gradient(t)"
+    )
+
+
+def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Answer `__array_function__`: find the op or the composite of a NumPy function and call it."""
+    op = OPS.get(function)
+    if op is not None:
+        inputs, params = op.bind(*args, **kwargs)
+        out = params.pop("out", None)
+        for name, value in params.items():
+            if isinstance(value, Recorded):
+                raise unsupported(f"{op.name}(..., {name}=Tensor)", f"{name} is not differentiated")
+        result = op(*inputs, **params)
+    elif function in COMPOSITES:
+        out = kwargs.pop("out", None)
+        result = COMPOSITES[function](*args, **kwargs)
+    else:
+        reason = REFUSED.get(function, "minigrad does not know this function")
+        raise unsupported(public_name(function), reason)
+    return result if out is None else _write(out, result, function)
+
+
+def _write(out: Any, result: Any, function: Any) -> Any:
+    """Put a result into `out=`, which must be a Tensor to carry the gradient."""
+    if isinstance(out, tuple):
+        if len(out) > 1:
+            return tuple(
+                r if o is None else _write(o, r, function) for o, r in zip(out, result, strict=True)
+            )
+        out = out[0]
+    if out is None:
+        return result
+    if not isinstance(out, Recorded):
+        if not isinstance(result, Recorded):
+            out[...] = result  # nothing to lose: the result is a constant
+            return out
+        raise CutGraphError(
+            f"{public_name(function)} was asked to write a Tensor into a plain array (out= or an augmented "
+            "assignment), which cannot carry its gradient.\n"
+            f"  at   {here()}\n"
+            "  fix  make the array from a Tensor (np.zeros_like(t), np.empty_like(t)), or write y = y + t instead of y += t"
+        )
+    if not np.can_cast(getattr(result, "dtype", type(result)), out.dtype, "same_kind"):  # type: ignore[attr-defined]
+        raise TypeError(f"{public_name(function)}: cannot cast {result.dtype} to {out.dtype} for out= ({here()})")  # type: ignore[attr-defined]
+    out[...] = result  # type: ignore[index]
+    return out
+
+
+def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Answer `__array_ufunc__`: a call with keywords, or one of the methods of the ufunc."""
+    out = kwargs.pop("out", None)
+    if ufunc in REFUSED or (ufunc not in OPS and ufunc not in COMPOSITES):
+        raise unsupported(public_name(ufunc), REFUSED.get(ufunc, "minigrad does not know this function"))
+    if method == "__call__":
+        return _call(ufunc, inputs, out, kwargs)
+    if method == "at":
+        return _at(ufunc, *inputs)
+    if method == "outer":
+        a, b = inputs
+        result = ufunc(np.reshape(a, (*np.shape(a), *(1,) * np.ndim(b))), b, **kwargs)
+    else:
+        methods = _METHODS.get(method, {})
+        if ufunc not in methods:
+            raise unsupported(f"{public_name(ufunc)}.{method}", f"{method} is differentiated for {_names(methods)}")
+        result = _reduced(methods[ufunc], method, inputs, kwargs)
+    return result if out is None else _write(out, result, ufunc)
+
+
+def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, kwargs: dict[str, Any]) -> Any:
+    where = kwargs.pop("where", True)
+    dtype = kwargs.pop("dtype", None)
+    for ignored, usual in (("casting", "same_kind"), ("order", "K"), ("subok", True)):
+        if kwargs.get(ignored) == usual:
+            kwargs.pop(ignored)
+    if dtype is not None:
+        inputs = tuple(x.astype(dtype) if hasattr(x, "astype") else np.asarray(x, dtype) for x in inputs)
+    function = OPS.get(ufunc) or COMPOSITES[ufunc]
+    if kwargs and ufunc in OPS:
+        raise unsupported(f"{public_name(ufunc)}(..., {', '.join(kwargs)}=)", "this keyword is not differentiated")
+    result = function(*inputs, **kwargs)
+    if where is not True:
+        present = out[0] if isinstance(out, tuple) else out
+        if present is None:
+            raise unsupported(f"{public_name(ufunc)}(..., where=)", "without out= the rest of the result is undefined")
+        result = np.where(where, result, present)
+    return result if out is None else _write(out, result, ufunc)
+
+
+def _reduced(function: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call np.sum for np.add.reduce, and so on: the names are the same, but the default axis is 0."""
+    names = {"reduce": ("axis", "dtype", "out", "keepdims", "initial", "where"), "accumulate": ("axis", "dtype")}[method]
+    array, *rest = inputs
+    kwargs = {"axis": 0, **dict(zip(names, rest, strict=False)), **kwargs}
+    if kwargs.get("dtype", 0) is None or function in (np.max, np.min):
+        kwargs.pop("dtype", None)
+    kwargs = {k: v for k, v in kwargs.items() if v is not np._NoValue}
+    if kwargs.get("where") is True:
+        kwargs.pop("where")
+    return function(array, **kwargs)
+
+
+def _at(ufunc: np.ufunc, target: Any, index: Any, *values: Any) -> None:
+    """Do `ufunc.at(target, index, value)` on a Tensor: unbuffered, so that repeated indices accumulate."""
+    if not isinstance(target, Recorded):
+        raise CutGraphError(
+            f"{public_name(ufunc)}.at was asked to write a Tensor into a plain array, which cannot carry its gradient.\n"
+            f"  at   {here()}\n"
+            "  fix  make the array from a Tensor: np.zeros_like(t)"
+        )
+    if ufunc is np.add or ufunc is np.subtract:
+        from minigrad.rules.index import scatter_into
+
+        (value,) = values
+        target[...] = scatter_into(target, index, value if ufunc is np.add else -value)  # type: ignore[index]
+        return
+    raise unsupported(f"{public_name(ufunc)}.at", "at is differentiated for np.add and np.subtract")
+
+
+def _names(methods: dict[np.ufunc, Any]) -> str:
+    return ", ".join(public_name(ufunc) for ufunc in methods) or "no ufunc"
+
+
+_METHODS: dict[str, dict[np.ufunc, Any]] = {
+    "reduce": {
+        np.add: np.sum,
+        np.multiply: np.prod,
+        np.maximum: np.max,
+        np.minimum: np.min,
+        np.logical_and: np.all,
+        np.logical_or: np.any,
+    },
+    "accumulate": {np.add: np.cumsum, np.multiply: np.cumprod},
+}

@@ -1,0 +1,196 @@
+"""Products that sum over shared axes: matmul, dot, einsum and their relatives."""
+
+from math import prod
+
+import numpy as np
+
+from minigrad.op import composite, define
+from minigrad.shapes import shape_of
+
+
+def flat(x):
+    """Return x as a matrix: all axes but the last become one."""
+    *leading, last = shape_of(x)
+    return np.reshape(x, (prod(leading), last))
+
+
+def matmul_left_adjoint(g, x_shape, y):
+    """g y^T."""
+    if np.ndim(y) == 1:
+        return np.expand_dims(g, -1) * y
+    if len(x_shape) == 1:
+        return np.matmul(y, np.expand_dims(g, -1))[..., 0]
+    return np.matmul(g, np.swapaxes(y, -1, -2))
+
+
+def matmul_right_adjoint(g, x, y_shape):
+    """x^T g. With one matrix y for a batch, the batch is folded before the product, not summed after it."""
+    if len(y_shape) == 1:
+        return np.sum(x * np.expand_dims(g, -1), axis=tuple(range(np.ndim(x) - 1)))
+    if np.ndim(x) == 1:
+        return np.expand_dims(x, -1) * np.expand_dims(g, -2)
+    if len(y_shape) == 2:
+        return np.matmul(np.transpose(flat(x)), flat(g))
+    return np.matmul(np.swapaxes(x, -1, -2), g)
+
+
+define(np.matmul, "x y", matmul_left_adjoint, matmul_right_adjoint)
+
+
+@composite(np.dot)
+def dot(a, b):
+    """Sum over the last axis of a and the last but one of b."""
+    if np.ndim(a) == 0 or np.ndim(b) == 0:
+        return np.multiply(a, b)
+    if np.ndim(b) <= 2:
+        return np.matmul(a, b)
+    return np.tensordot(a, b, ((-1,), (-2,)))
+
+
+@composite(np.inner)
+def inner(a, b):
+    """Sum over the last axes of both."""
+    return np.multiply(a, b) if np.ndim(a) == 0 or np.ndim(b) == 0 else np.tensordot(a, b, ((-1,), (-1,)))
+
+
+composite(np.vdot)(lambda a, b: np.sum(np.conj(np.ravel(a)) * np.ravel(b)))
+composite(np.outer)(lambda a, b: np.reshape(a, (-1, 1)) * np.reshape(b, (1, -1)))
+composite(np.linalg.outer)(lambda x1, x2: np.reshape(x1, (-1, 1)) * np.reshape(x2, (1, -1)))
+composite(np.linalg.matmul)(lambda x1, x2: np.matmul(x1, x2))
+
+
+@composite(np.tensordot)
+def tensordot(a, b, axes=2):
+    """Sum over pairs of axes: move them together, and multiply matrices."""
+    na, nb = np.ndim(a), np.ndim(b)
+    if np.ndim(axes) == 0 and not isinstance(axes, (list, tuple)):
+        of_a, of_b = list(range(na - axes, na)), list(range(axes))
+    else:
+        of_a, of_b = ([k] if np.ndim(k) == 0 else list(k) for k in axes)
+    of_a, of_b = [k % na for k in of_a], [k % nb for k in of_b]
+    rest_a, rest_b = ([k for k in range(n) if k not in of] for n, of in ((na, of_a), (nb, of_b)))
+    shape_a, shape_b = shape_of(a), shape_of(b)
+    if [shape_a[k] for k in of_a] != [shape_b[k] for k in of_b]:
+        raise ValueError("shape-mismatch for sum")
+    width = int(np.prod([shape_a[k] for k in of_a], dtype=int))
+    left = np.reshape(np.transpose(a, rest_a + of_a), (int(np.prod([shape_a[k] for k in rest_a], dtype=int)), width))
+    right = np.reshape(np.transpose(b, of_b + rest_b), (width, int(np.prod([shape_b[k] for k in rest_b], dtype=int))))
+    return np.reshape(left @ right, [shape_a[k] for k in rest_a] + [shape_b[k] for k in rest_b])
+
+
+@composite(np.linalg.tensordot)
+def linalg_tensordot(x1, x2, /, *, axes=2):
+    """As np.tensordot."""
+    return np.tensordot(x1, x2, axes)
+
+
+for _vecdot in (np.vecdot, np.linalg.vecdot):
+
+    @composite(_vecdot)
+    def vecdot(x1, x2, /, *, axis=-1):
+        """Sum of the products along an axis, the first conjugated."""
+        return np.sum(np.conj(np.moveaxis(x1, axis, -1)) * np.moveaxis(x2, axis, -1), axis=-1)
+
+
+composite(np.matvec)(lambda x1, x2: np.matmul(x1, np.expand_dims(x2, -1))[..., 0])
+composite(np.vecmat)(lambda x1, x2: np.matmul(np.expand_dims(np.conj(x1), -2), x2)[..., 0, :])
+
+
+@composite(np.kron)
+def kron(a, b):
+    """Every element of a times the whole of b."""
+    n = max(np.ndim(a), np.ndim(b))
+    sa, sb = ((1,) * (n - np.ndim(x)) + shape_of(x) for x in (a, b))
+    left = np.reshape(a, tuple(k for size in sa for k in (size, 1)))
+    right = np.reshape(b, tuple(k for size in sb for k in (1, size)))
+    return np.reshape(left * right, tuple(p * q for p, q in zip(sa, sb, strict=True)))
+
+
+@composite(np.cross)
+def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
+    """The vector product of three-vectors."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    a, b = np.moveaxis(a, axisa, -1), np.moveaxis(b, axisb, -1)
+    if shape_of(a)[-1] != 3 or shape_of(b)[-1] != 3:
+        raise ValueError("np.cross of a Tensor takes three-vectors")
+    one, two = [1, 2, 0], [2, 0, 1]
+    return np.moveaxis(a[..., one] * b[..., two] - a[..., two] * b[..., one], -1, axisc)
+
+
+composite(np.linalg.cross)(lambda x1, x2, /, *, axis=-1: np.cross(x1, x2, axis=axis))
+
+
+# --- einsum
+def einsum_terms(subscripts, shapes):
+    """Return the input terms and the output of an einsum, with every ellipsis spelt out in letters of its own."""
+    subscripts = subscripts.replace(" ", "")
+    inputs, arrow, output = subscripts.partition("->")
+    terms = inputs.split(",")
+    if len(terms) != len(shapes):
+        raise ValueError(f"einsum: {len(terms)} terms in {subscripts!r} for {len(shapes)} arrays")
+    free = [c for c in "ZYXWVUTSRQPONMLKJIHGFEDCBAzyxwvutsrqponmlkjihgfedcba" if c not in subscripts]
+    extra = [len(shape) - len(t.replace("...", "")) if "..." in t else 0 for t, shape in zip(terms, shapes, strict=True)]
+    dots = "".join(free[: max(extra, default=0)])
+    spelt = [t.replace("...", dots[len(dots) - e :]) for t, e in zip(terms, extra, strict=True)]
+    if not arrow:
+        letters = "".join(spelt)
+        output = dots + "".join(sorted(c for c in set(letters) - set(dots) if letters.count(c) == 1))
+    return spelt, output.replace("...", dots)
+
+
+def einsum_adjoint(g, operands, operands_shape, position, subscripts):
+    """Contract g with the other operands.
+
+    A letter only this operand has was summed away: g is spread along it. A letter it has twice was a diagonal: the
+    gradient is put on that diagonal. An axis of length 1 that was broadcast is summed.
+    """
+    terms, output = einsum_terms(subscripts, operands_shape)
+    mine, shape = terms[position], operands_shape[position]
+    others = [t for i, t in enumerate(terms) if i != position]
+    values = [v for i, v in enumerate(operands) if i != position]
+    once = "".join(dict.fromkeys(mine))
+    reachable = "".join(c for c in once if c in output or any(c in t for t in others))
+    part = np.einsum(",".join([output, *others]) + "->" + reachable, g, *values)
+    sizes = {c: n for c, n in zip(mine, shape, strict=True)}
+    stretched = tuple(i for i, c in enumerate(reachable) if sizes[c] == 1 and shape_of(part)[i] != 1)
+    if stretched:
+        part = np.sum(part, axis=stretched, keepdims=True)
+    whole = np.broadcast_to(np.reshape(part, [sizes[c] if c in reachable else 1 for c in once]), [sizes[c] for c in once])
+    if once == mine:
+        return whole
+    grid = np.meshgrid(*(np.arange(sizes[c]) for c in once), indexing="ij")
+    places = tuple(grid[once.index(c)] for c in mine)
+    return scatter(whole, *places, index=tuple(Slot(i) for i in range(len(mine))), shape=shape)
+
+
+def _einsum_bind(*operands, optimize=False, out=None, dtype=None, order="K", casting="safe"):
+    if not isinstance(operands[0], str):
+        operands = _letters(operands)
+    params = {"subscripts": operands[0], "optimize": optimize, "out": out}
+    return tuple(operands[1:]), params if dtype is None else params | {"dtype": dtype}
+
+
+def _letters(operands):
+    """Turn einsum(array, [0, 1], array, [1, 2], [0, 2]) into its subscripts form."""
+    def word(indices):
+        return "".join("..." if k is Ellipsis else chr(97 + k) if k < 26 else chr(39 + k) for k in indices)
+
+    pairs = len(operands) // 2
+    subscripts = ",".join(word(operands[2 * i + 1]) for i in range(pairs))
+    if len(operands) % 2:
+        subscripts += "->" + word(operands[-1])
+    return subscripts, *operands[0 : 2 * pairs : 2]
+
+
+define(
+    np.einsum,
+    "*operands",
+    einsum_adjoint,
+    bind=_einsum_bind,
+    call=lambda *operands, subscripts, optimize=False, **params: np.einsum(
+        subscripts, *operands, optimize=optimize, **params
+    ),
+)
+
+from minigrad.rules.index import Slot, scatter  # noqa: E402

@@ -1,0 +1,219 @@
+"""Elementwise functions. Broadcasting is undone by the reverse loop, so that no rule mentions it.
+
+A rule's parameters say what is kept: g the gradient of the result, out the result, x and y the inputs.
+Complex numbers: for dL = Re(sum(g dx)), g is the gradient; holomorphic rules then need no conjugates.
+"""
+
+from math import log as _log
+from math import pi
+
+import numpy as np
+
+from minigrad.op import composite, define
+
+LN2, LN10 = _log(2), _log(10)
+
+
+def elementwise(function, inputs, *adjoints, **options):
+    """Define an elementwise op."""
+    return define(function, inputs, *adjoints, kind="elementwise", **options)
+
+
+# --- arithmetic
+elementwise(np.add, "x y", lambda g: g, lambda g: g)
+elementwise(np.subtract, "x y", lambda g: g, lambda g: -g)
+elementwise(np.multiply, "x y", lambda g, y: g * y, lambda g, x: g * x)
+elementwise(np.divide, "x y", lambda g, y: g / y, lambda g, y, out: -g * out / y)
+elementwise(np.negative, "x", lambda g: -g)
+elementwise(np.positive, "x", lambda g: g)
+elementwise(np.reciprocal, "x", lambda g, out: -g * out * out)
+elementwise(np.square, "x", lambda g, x: g * (2 * x))
+elementwise(np.sqrt, "x", lambda g, out: g / (2 * out))
+elementwise(np.cbrt, "x", lambda g, out: g / (3 * (out * out)))
+elementwise(np.remainder, "x y", lambda g: g, lambda g, x, y: -g * np.floor_divide(x, y))
+elementwise(np.fmod, "x y", lambda g: g, lambda g, x, y: -g * np.trunc(x / y))
+composite(np.divmod)(lambda x, y: (np.floor_divide(x, y), np.remainder(x, y)))
+
+
+def power_base_adjoint(g, x, y):
+    """y x**(y-1), and 0 where y is 0: x**0 is constant, at x = 0 too."""
+    if np.ndim(y) == 0 and isinstance(y, (int, float)):
+        if y == 2:
+            return g * (2 * x)
+        return g * (y * np.power(x, y - 1)) if y != 0 else g * 0
+    flat = np.equal(y, 0)
+    return g * (y * np.power(x, np.where(flat, 1, y - 1)))
+
+
+def power_exponent_adjoint(g, x, y, out):
+    """out log(x), and 0 where x is 0: 0**y is constant for y > 0."""
+    zero = np.equal(x, 0)
+    return g * (out * np.where(zero, 0, np.log(np.where(zero, 1, x))))
+
+
+elementwise(np.power, "x y", power_base_adjoint, power_exponent_adjoint)
+elementwise(np.float_power, "x y", power_base_adjoint, power_exponent_adjoint)
+
+# --- exponentials and logarithms
+elementwise(np.exp, "x", lambda g, out: g * out)
+elementwise(np.exp2, "x", lambda g, out: g * (out * LN2))
+elementwise(np.expm1, "x", lambda g, out: g * (out + 1))
+elementwise(np.log, "x", lambda g, x: g / x)
+elementwise(np.log2, "x", lambda g, x: g / (x * LN2))
+elementwise(np.log10, "x", lambda g, x: g / (x * LN10))
+elementwise(np.log1p, "x", lambda g, x: g / (x + 1))
+
+
+def share(x, out, exp):
+    """Return exp(x - out), and 0 where both are -inf: an operand of -inf has no share in the sum."""
+    difference = np.where(np.equal(x, out), 0, x - np.where(np.equal(x, out), 0, out))
+    return np.where(np.equal(x, -np.inf), 0, exp(np.where(np.equal(x, out), 0, difference)))
+
+
+elementwise(
+    np.logaddexp, "x y", lambda g, x, out: g * share(x, out, np.exp), lambda g, y, out: g * share(y, out, np.exp)
+)
+elementwise(
+    np.logaddexp2, "x y", lambda g, x, out: g * share(x, out, np.exp2), lambda g, y, out: g * share(y, out, np.exp2)
+)
+
+# --- trigonometric and hyperbolic
+elementwise(np.sin, "x", lambda g, x: g * np.cos(x))
+elementwise(np.cos, "x", lambda g, x: -g * np.sin(x))
+elementwise(np.tan, "x", lambda g, out: g * (1 + out * out))
+elementwise(np.arcsin, "x", lambda g, x: g / np.sqrt(1 - x * x))
+elementwise(np.arccos, "x", lambda g, x: -g / np.sqrt(1 - x * x))
+elementwise(np.arctan, "x", lambda g, x: g / (1 + x * x))
+elementwise(np.sinh, "x", lambda g, x: g * np.cosh(x))
+elementwise(np.cosh, "x", lambda g, x: g * np.sinh(x))
+elementwise(np.tanh, "x", lambda g, out: g * (1 - out * out))
+elementwise(np.arcsinh, "x", lambda g, x: g / np.sqrt(x * x + 1))
+elementwise(np.arccosh, "x", lambda g, x: g / (np.sqrt(x - 1) * np.sqrt(x + 1)))
+elementwise(np.arctanh, "x", lambda g, x: g / (1 - x * x))
+# Divide twice by the hypotenuse rather than once by its square, which underflows for tiny and overflows for large x.
+elementwise(
+    np.arctan2,
+    "y x",
+    lambda g, y, x: g * (x / np.hypot(x, y)) / np.hypot(x, y),
+    lambda g, y, x: -g * (y / np.hypot(x, y)) / np.hypot(x, y),
+)
+
+
+def hypot_adjoint(g, x, out):
+    """x / out, and 0 at the origin."""
+    return g * (x / np.where(np.equal(out, 0), 1, out))
+
+
+elementwise(np.hypot, "x y", hypot_adjoint, lambda g, y, out: hypot_adjoint(g, y, out))
+for _function in (np.deg2rad, np.radians):
+    elementwise(_function, "x", lambda g: g * (pi / 180))
+for _function in (np.rad2deg, np.degrees):
+    elementwise(_function, "x", lambda g: g * (180 / pi))
+
+
+def sinc_adjoint(g, x):
+    """(cos(pi x) - sinc(x)) / x, and its series near 0, where the difference would lose every digit."""
+    near = np.abs(x) < 1e-2
+    z = pi * pi * x * x
+    series = -(pi * pi) * x * (1 / 3 - z * (1 / 30 - z * (1 / 840 - z / 45360)))
+    apart = np.where(near, 1, x)
+    return g * np.where(near, series, (np.cos(pi * apart) - np.sinc(apart)) / apart)
+
+
+elementwise(np.sinc, "x", sinc_adjoint)
+
+# --- kinks: the conventions are in docs/conventions.md
+elementwise(np.absolute, "x", lambda g, x: g * np.conj(np.sign(x)))
+elementwise(np.fabs, "x", lambda g, x: g * np.sign(x))
+
+
+def _winner(wins):
+    """Return the adjoint of a choice between two values: g to the one that won, half to each when they are equal."""
+
+    def first(g, x, y):
+        return g * (wins(x, y) + 0.5 * np.equal(x, y)).astype(g.dtype)
+
+    def second(g, x, y):
+        return g * (wins(y, x) + 0.5 * np.equal(x, y)).astype(g.dtype)
+
+    return first, second
+
+
+elementwise(np.maximum, "x y", *_winner(np.greater))
+elementwise(np.minimum, "x y", *_winner(np.less))
+elementwise(np.fmax, "x y", *_winner(lambda x, y: np.greater(x, y) | (np.isnan(y) & ~np.isnan(x))))
+elementwise(np.fmin, "x y", *_winner(lambda x, y: np.less(x, y) | (np.isnan(y) & ~np.isnan(x))))
+
+
+def _clip_bind(a, a_min=None, a_max=None, *, min=None, max=None):  # noqa: A002  # NumPy's own names
+    return (a, a_min if min is None else min, a_max if max is None else max), {}
+
+
+def _clip_inside(g, x, lo, hi):
+    inside = np.True_
+    if lo is not None:
+        inside = inside & np.greater_equal(x, lo)
+    if hi is not None:
+        inside = inside & np.less_equal(x, hi)
+    return np.where(inside, g, 0)
+
+
+def _clip_low(g, x, lo, hi):
+    return np.where(np.less(x, lo) if hi is None else np.less(x, lo) & np.less_equal(lo, hi), g, 0)
+
+
+def _clip_high(g, x, lo, hi):
+    return np.where(np.greater(x, hi) if lo is None else np.greater(x, hi) | np.greater(lo, hi), g, 0)
+
+
+elementwise(
+    np.clip,
+    "x lo hi",
+    _clip_inside,
+    _clip_low,
+    _clip_high,
+    bind=_clip_bind,
+    call=lambda x, lo, hi: np.clip(x, lo, hi),
+)
+elementwise(
+    np.where,
+    "condition x y",
+    None,
+    lambda g, condition: np.where(condition, g, 0),
+    lambda g, condition: np.where(condition, 0, g),
+)
+elementwise(
+    np.nan_to_num,
+    "x",
+    lambda g, x: np.where(np.isfinite(x), g, 0),
+)
+elementwise(np.copysign, "x y", lambda g, x, y: g * np.where(np.signbit(x) == np.signbit(y), 1, -1), None)
+elementwise(np.ldexp, "x n", lambda g, n: np.ldexp(g, n), None)
+
+# --- complex parts
+elementwise(np.real, "x", lambda g: g, call=lambda x: np.real(x))
+elementwise(np.imag, "x", lambda g: g * -1j, call=lambda x: np.imag(x))
+elementwise(np.conjugate, "x", lambda g: np.conj(g))
+
+
+def angle_adjoint(g, x, deg):
+    """Im(conj(x) dx) / |x|**2, times 180/pi for degrees."""
+    size = np.abs(x)
+    return g * (180 / pi if deg else 1) * (-1j * np.conj(x) / size) / size
+
+
+define(np.angle, "x", angle_adjoint, kind="elementwise", call=lambda x, deg=False: np.angle(x, deg))
+
+# --- piecewise constant: no gradient flows
+for _function in (np.floor, np.ceil, np.trunc, np.rint, np.sign, np.fix, np.spacing, np.isnan, np.isfinite, np.isinf):
+    define(_function, "x", None)
+for _function in (np.signbit, np.logical_not, np.iscomplex, np.isreal, np.isposinf, np.isneginf):
+    define(_function, "x", None)
+for _function in (np.floor_divide, np.heaviside, np.nextafter):
+    define(_function, "x y", None, None)
+for _function in (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal):
+    define(_function, "x y", None, None)
+for _function in (np.logical_and, np.logical_or, np.logical_xor):
+    define(_function, "x y", None, None)
+for _function in (np.round, np.around):
+    define(_function, "x", None)

@@ -1,0 +1,287 @@
+"""Recording ops, and the one reverse loop.
+
+Each differentiation has a tape of its own. A Tensor belongs to one tape; its value is an array, or a Tensor of a tape
+opened earlier. An op is recorded on the innermost tape among its inputs and computed on the values one level down,
+where it may be recorded again. So the backward pass of an inner differentiation, being ordinary NumPy code on those
+values, is recorded by the outer one, and the levels cannot be confused.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minigrad.errors import MissingAdjoint, OverwrittenError, Position, ShapeError, position, source_line
+from minigrad.fingerprint import fingerprint
+from minigrad.op import Op, Recorded, Rule
+from minigrad.shapes import broadcast_axes, shape_of
+from minigrad.tensor import Tensor, dtype_of, plain
+
+__all__ = ["Tape", "sum_to"]
+
+_levels = itertools.count(1)
+
+Parent = tuple[int, Rule, tuple[Any, ...]]  # where the gradient goes, the adjoint, and what was kept for it
+Guard = tuple[str, np.ndarray, int]  # the name of an array that the user could overwrite, the array, its fingerprint
+
+
+class Node:
+    """One recorded op: which slots it filled, and for each input how to send the gradient back."""
+
+    __slots__ = ("count", "guards", "op", "parents", "place", "slot")
+
+    def __init__(
+        self, op: Op, parents: list[Parent], slot: int, count: int | None, place: Position, guards: list[Guard]
+    ) -> None:
+        self.op = op
+        self.parents = parents
+        self.slot = slot
+        self.count = count  # None: one result; a number: a tuple of so many results
+        self.place = place
+        self.guards = guards
+
+
+class Tape:
+    """The ops of one differentiation, in the order they happened.
+
+    Nodes refer to each other by slot numbers and hold values, never Tensors: a Tensor refers to its tape, so there is
+    no reference cycle, and what no adjoint names is freed as soon as the user's code lets go of it.
+    """
+
+    def __init__(self) -> None:
+        self.level = next(_levels)
+        self.nodes: list[Node] | None = []
+        self.shapes: list[tuple[int, ...]] = []
+        self.dtypes: list[np.dtype[Any]] = []
+        self.n_leaves = 0
+
+    def leaf(self, value: Any) -> Tensor:
+        """Put an input of the differentiation on the tape."""
+        self.n_leaves += 1
+        if isinstance(value, Tensor):
+            value = value._snapshot()
+        return Tensor(value, self, self._slot(value), foreign=isinstance(value, np.ndarray))
+
+    def _slot(self, value: Any) -> int:
+        self.shapes.append(shape_of(value))
+        self.dtypes.append(dtype_of(value))
+        return len(self.shapes) - 1
+
+    def close(self) -> None:
+        """Forget everything; Tensors of this tape raise when they are used again."""
+        self.nodes = None
+
+    def record(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Compute an op one level down and remember how to send gradients back through it."""
+        values: list[Any] = []
+        slots: list[int] = []
+        nested = False
+        for x in inputs:
+            if isinstance(x, Recorded):
+                if x._tape is self:
+                    x, slot = x._value, x._slot
+                    nested = nested or isinstance(x, Recorded)
+                else:
+                    x, slot, nested = x._snapshot(), -1, True  # type: ignore[attr-defined]
+            else:
+                slot = -1
+            values.append(x)
+            slots.append(slot)
+        out = op(*values, **params) if nested else op.function(*values, **params)
+
+        parents: list[Parent] = []
+        kept: set[int] = set()
+        for i, slot in enumerate(slots):
+            if slot >= 0 and (rule := op.rule(i)) is not None:
+                parents.append((slot, rule, rule.fetch(values, out, params, i)))
+                kept.update(rule.arrays)
+        if not parents:
+            return self._constant(out, op, inputs, params)
+        guards = self._guards(op, inputs, values, kept) if kept else []
+        place = position()
+        if isinstance(out, tuple):
+            results = [self._result(value, op, inputs, params) for value in out]
+            self.nodes.append(Node(op, parents, results[0]._slot, len(results), place, guards))  # type: ignore[union-attr]
+            return out._make(results) if hasattr(out, "_make") else tuple(results)
+        result = self._result(out, op, inputs, params)
+        self.nodes.append(Node(op, parents, result._slot, None, place, guards))  # type: ignore[union-attr]
+        return result
+
+    def _result(self, value: Any, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
+        result = Tensor(value, self, self._slot(value))
+        if op.kind == "view":
+            result._look_through(inputs[0], op, params)
+        return result
+
+    def _constant(self, out: Any, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Return a result that no gradient flows through: plain data unless it is floating point."""
+        if isinstance(out, tuple):
+            return tuple(self._constant(value, op, inputs, params) for value in out)
+        if dtype_of(out).kind not in "fc":
+            return out
+        result = Tensor(out, self, -1)
+        if op.kind == "view":
+            result._look_through(inputs[0], op, params)
+        return result
+
+    def _guards(self, op: Op, inputs: tuple[Any, ...], values: list[Any], kept: set[int]) -> list[Guard]:
+        """Return fingerprints of the arrays that the adjoints keep and the user can reach."""
+        guards: list[Guard] = []
+        last = len(op.inputs) - 1
+        for i, (x, value) in enumerate(zip(inputs, values, strict=True)):
+            if min(i, last) not in kept:
+                continue
+            if isinstance(value, np.ndarray) and (not isinstance(x, Recorded) or x._foreign):
+                guards.append((op.inputs[min(i, last)].lstrip("*"), value, fingerprint(value)))
+        return guards
+
+    def backward(self, seeds: dict[int, Any], release: bool) -> list[Any]:
+        """Walk the tape backwards and return the gradient of each leaf, None where none arrived.
+
+        Parameters
+        ----------
+        seeds
+            The gradient of the result, by slot.
+        release
+            Free each node as it has been used. The tape cannot be walked again.
+        """
+        nodes = self.nodes
+        assert nodes is not None, "backward on a closed tape"
+        grads = _Accumulator(len(self.shapes))
+        for slot, seed in seeds.items():
+            grads.add(slot, seed)
+        invalid = _Flag()
+        # A floating-point "invalid operation" is the only way a NaN comes out of numbers, and the processor notices
+        # it for free: so that 0 * inf can be answered (see `_zero_stays_zero`) without looking at every array.
+        with np.errstate(all="ignore", invalid="call", call=invalid):
+            for i in range(len(nodes) - 1, -1, -1):
+                node = nodes.pop() if release else nodes[i]
+                g = grads.take(node, self)
+                if g is None:
+                    continue
+                for name, array, mark in node.guards:
+                    if fingerprint(array) != mark:
+                        raise _overwritten(node, name, array)
+                for slot, rule, kept in node.parents:
+                    if rule.missing is not None:
+                        raise _missing(node, rule)
+                    invalid.raised = False
+                    gradient = rule.function(g, *kept)
+                    if gradient is None:
+                        continue
+                    if invalid.raised and node.op.kind == "elementwise":
+                        gradient = _zero_stays_zero(g, gradient)
+                    gradient = self._conform(node, gradient, slot)
+                    grads.add(slot, gradient)
+        return [grads.values[i] for i in range(self.n_leaves)]
+
+    def _conform(self, node: Node, gradient: Any, slot: int) -> Any:
+        """Return the gradient in the shape and dtype of the value it belongs to."""
+        shape, dtype = self.shapes[slot], self.dtypes[slot]
+        if shape_of(gradient) != shape:
+            gradient = sum_to(gradient, shape, node.op.name)
+        if dtype_of(gradient) != dtype:
+            if dtype.kind != "c" and dtype_of(gradient).kind == "c":
+                gradient = np.real(gradient)
+            gradient = gradient.astype(dtype)
+        return gradient
+
+
+class _Accumulator:
+    """Sums of gradients by slot. A sum that was made here is added to in place; what a rule returned never is."""
+
+    def __init__(self, n: int) -> None:
+        self.values: list[Any] = [None] * n
+        self.owned = bytearray(n)
+
+    def add(self, slot: int, gradient: Any) -> None:
+        present = self.values[slot]
+        if present is None:
+            self.values[slot] = gradient
+        elif self.owned[slot] and isinstance(present, np.ndarray) and isinstance(gradient, np.ndarray):
+            np.add(present, gradient, out=present)
+        else:
+            self.values[slot] = present + gradient
+            self.owned[slot] = 1
+
+    def take(self, node: Node, tape: Tape) -> Any:
+        """Return the gradient of a node's result and let go of it; None if nothing arrived."""
+        values = self.values
+        if node.count is None:
+            g = values[node.slot]
+            values[node.slot] = None
+            return g
+        slots = range(node.slot, node.slot + node.count)
+        gs = [values[s] for s in slots]
+        if all(g is None for g in gs):
+            return None
+        for s in slots:
+            values[s] = None
+        return tuple(np.zeros(tape.shapes[s], tape.dtypes[s]) if g is None else g for s, g in zip(slots, gs, strict=True))
+
+
+class _Flag:
+    """Set by NumPy when a computation made a NaN out of numbers."""
+
+    raised = False
+
+    def __call__(self, kind: str, flag: int) -> None:
+        self.raised = True
+
+
+def _zero_stays_zero(g: Any, gradient: Any) -> Any:
+    """Return the gradient with 0 where 0 came in and the derivative is infinite or undefined.
+
+    This is what makes `np.where(x > 0, np.sqrt(x), 0)` differentiable at 0, for every elementwise op, without a word
+    about it in the rules. Where the derivative is finite nothing is touched, so the result stays linear in g.
+    """
+    undefined = np.isnan(plain(gradient)) & (plain(g) == 0)
+    return np.where(undefined, 0, gradient) if np.any(undefined) else gradient
+
+
+def sum_to(g: Any, shape: tuple[int, ...], who: str = "sum_to") -> Any:
+    """Undo broadcasting: sum g over the axes that were added or stretched to reach its shape.
+
+    Raises
+    ------
+    ShapeError
+        If `shape` does not broadcast to the shape of g.
+    """
+    came = shape_of(g)
+    try:
+        if np.broadcast_shapes(came, shape) != came:
+            return np.broadcast_to(g, shape) if np.broadcast_shapes(came, shape) == shape else _bad(who, came, shape)
+    except ValueError:
+        _bad(who, came, shape)
+    axes = broadcast_axes(came, shape)
+    if axes:
+        g = np.sum(g, axis=axes)
+    return g if shape_of(g) == shape else np.reshape(g, shape)
+
+
+def _bad(who: str, came: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+    raise ShapeError(f"the adjoint of {who} returned a gradient of shape {came} for an input of shape {shape}")
+
+
+def _missing(node: Node, rule: Rule) -> MissingAdjoint:
+    name = node.op.inputs[[r is rule for r in node.op.rules].index(True)].lstrip("*")
+    return MissingAdjoint(
+        f"{node.op.name} has no adjoint with respect to {name!r}: {rule.missing}\n"
+        f"  at   {source_line(node.place)}\n"
+        "  fix  wrap the call in minigrad.custom_adjoint, or add a rule: CONTRIBUTING.md, 'Add an op'"
+    )
+
+
+def _overwritten(node: Node, name: str, array: np.ndarray) -> OverwrittenError:
+    return OverwrittenError(
+        f"an array that {node.op.name} used as {name!r} ({array.dtype} {array.shape}) was overwritten between the "
+        "forward and the backward pass, so its gradient would be wrong.\n"
+        f"  used at   {source_line(node.place)}\n"
+        "  fix       write to a copy (array.copy()), or compute with new arrays instead of in place"
+    )
+
+
+Backward = Callable[[Any], Any]

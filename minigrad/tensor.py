@@ -1,0 +1,418 @@
+"""The Tensor: an array whose history is recorded. It answers to NumPy's two protocols, operators and ndarray methods.
+
+Assignment (`t[i] = v`, `t += v`) never writes into an array that something else may hold. The Tensor object is given a
+new value, and so are, when they are next looked at, the Tensors that NumPy would have made views of the same memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+
+from minigrad import protocol
+from minigrad.errors import CutGraphError, here, user_frame
+from minigrad.op import COMPOSITES, OPS, Op, Recorded
+from minigrad.rules import index as indexing
+
+__all__ = ["Tensor", "dtype_of", "plain"]
+
+
+def dtype_of(x: Any) -> np.dtype[Any]:
+    """Return the dtype of an array, a Tensor or a Python scalar."""
+    dtype = getattr(x, "dtype", None)
+    return dtype if dtype is not None else np.asarray(x).dtype
+
+
+def plain(x: Any) -> Any:
+    """Return the data below all levels of recording. It is not a copy: it must not be handed out or written to."""
+    while isinstance(x, Recorded):
+        if x._base is not None and x._version != x._base._version:
+            x._refresh()
+        x = x._value
+    return x
+
+
+def _owner(x: Any) -> Any:
+    """Return the array that owns the memory of x, or None for a scalar."""
+    x = plain(x)
+    if not isinstance(x, np.ndarray):
+        return None
+    while isinstance(x.base, np.ndarray):
+        x = x.base
+    return x
+
+
+class Tensor(Recorded):
+    """An array that records what is done with it. Tensors are made by `value_and_grad`, `vjp` and their relatives.
+
+    In the code being differentiated a Tensor stands where the array stood: NumPy functions, operators, indexing,
+    assignment and the methods of ndarray work. Comparisons and integer results, such as `argmax`, are plain arrays,
+    so that Python control flow on values works. Turning a Tensor into plain data raises `CutGraphError`, because its
+    gradient would be lost; `minigrad.stop_gradient(t)` does it on purpose.
+    """
+
+    __slots__ = ("__weakref__",)
+    __array_priority__ = 1000.0
+    __hash__ = None  # type: ignore[assignment]  # like ndarray: == compares elements
+
+    def __init__(self, value: Any, tape: Any, slot: int, foreign: bool = False) -> None:
+        self._value = value
+        self._tape = tape
+        self._slot = slot
+        self._foreign = foreign
+        self._base = None
+        self._version = 0
+
+    # --- views and assignment -------------------------------------------------------------------------------------
+
+    def _look_through(self, source: Tensor, op: Op, params: dict[str, Any]) -> None:
+        """Note that this Tensor is a view of `source`, if their arrays share memory."""
+        owner = _owner(self._value)
+        if owner is not None and owner is _owner(source._value):
+            base = source if source._base is None else source._base
+            self._base = base
+            self._steps = ((op, params),) if base is source else (*source._steps, (op, params))
+            self._version = base._version
+            self._foreign = source._foreign
+
+    def _refresh(self) -> None:
+        """Look at the base again: it was written to."""
+        base = self._base
+        view: Any = base
+        for op, params in self._steps:
+            view = op(view, **params)
+        self._become(view)
+        self._version = base._version  # type: ignore[union-attr]
+
+    def _become(self, other: Tensor) -> None:
+        self._value = other._value
+        self._tape = other._tape
+        self._slot = other._slot
+        self._foreign = other._foreign
+
+    def _snapshot(self) -> Tensor:
+        """Return a Tensor that keeps this one's present value, whatever is assigned to this one later."""
+        if self._base is not None and self._version != self._base._version:
+            self._refresh()
+        return Tensor(self._value, self._tape, self._slot, self._foreign)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        data = plain(self)
+        if not isinstance(data, np.ndarray):
+            raise TypeError(f"a NumPy scalar cannot be assigned to ({here()})")
+        if not data.flags.writeable:
+            raise ValueError(f"assignment destination is read-only ({here()})")
+        base = self._base
+        if base is None:
+            template, arrays = indexing.split_index(index)
+            self._become(indexing.assign(self, value, *arrays, index=template))
+            self._version += 1
+            return
+        # Where the elements of this view lie in the base, found by looking at positions through the same view.
+        places: Any = np.arange(base.size).reshape(base.shape)  # type: ignore[attr-defined]
+        for op, params in self._steps:
+            places = op.function(places, **params)
+        places = places[index]
+        base[np.unravel_index(places, base.shape) if base.ndim else ()] = value  # type: ignore[attr-defined, index]
+
+    def _in_place(self, op: Op, other: Any) -> Tensor:
+        """Do `self op= other` as NumPy does: the dtype and shape stay, and views of the same memory see it."""
+        result = op(self, other)
+        if not isinstance(plain(self), np.ndarray):
+            return result  # type: ignore[no-any-return]  # NumPy scalars are immutable: the name is bound anew
+        if not np.can_cast(result.dtype, self.dtype, "same_kind"):
+            raise TypeError(f"{op.name} cannot cast its result from {result.dtype} to {self.dtype} in place ({here()})")
+        self[...] = result
+        return self
+
+    def __getitem__(self, index: Any) -> Any:
+        if indexing.is_basic(index):
+            return indexing.getitem(self, index=index)
+        template, arrays = indexing.split_index(index)
+        return indexing.gather(self, *arrays, index=template)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.ndim:
+            raise TypeError(f"iteration over a 0-d Tensor ({here()})")
+        return (self[i] for i in range(len(self)))
+
+    # --- what it is -----------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return np.shape(self._value)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return dtype_of(self._value)
+
+    @property
+    def ndim(self) -> int:
+        return np.ndim(self._value)
+
+    @property
+    def size(self) -> int:
+        return np.size(self._value)
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
+
+    @property
+    def flags(self) -> Any:
+        return plain(self).flags
+
+    @property
+    def T(self) -> Any:
+        return np.transpose(self)
+
+    @property
+    def mT(self) -> Any:
+        return np.matrix_transpose(self)
+
+    @property
+    def real(self) -> Any:
+        return np.real(self)
+
+    @property
+    def imag(self) -> Any:
+        return np.imag(self)
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of a 0-d Tensor")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"Tensor({np.array2string(np.asarray(plain(self)), separator=', ', prefix='Tensor(')}, dtype={self.dtype})"
+
+    def __format__(self, spec: str) -> str:
+        return format(plain(self), spec) if spec else str(self)
+
+    def __bool__(self) -> bool:
+        return bool(plain(self))  # like a comparison with zero: control flow, which has no gradient to lose
+
+    # --- the two protocols ----------------------------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if not kwargs and method == "__call__" and ufunc in OPS:
+            return OPS[ufunc](*inputs)
+        return protocol.call_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        return protocol.call_function(function, args, kwargs)
+
+    # --- refusing to become plain data ----------------------------------------------------------------------------
+
+    def _refuse_to_leave(self, what: str) -> NoReturn:
+        frame = user_frame()
+        if frame is not None and _is_assignment(frame):
+            what = "a Tensor was assigned into a plain array, which cannot carry its gradient."
+            fix = "make the array from a Tensor (np.zeros_like(t), np.empty_like(t)) or collect parts with np.stack"
+        else:
+            fix = "use NumPy functions on it, or minigrad.stop_gradient(t) where no gradient is wanted"
+        raise CutGraphError(f"{what}\n  at     {here()}\n  input  {self.dtype} {self.shape}\n  fix    {fix}")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        self._refuse_to_leave("a Tensor was converted to a plain array, which would lose its gradient.")
+
+    def _scalar(self, convert: Callable[[Any], Any]) -> Any:
+        if self._slot < 0 and not isinstance(self._value, Recorded):
+            return convert(self._value)  # a constant has no gradient to lose
+        self._refuse_to_leave(f"a Tensor was converted by {convert.__name__}(), which would lose its gradient.")
+
+    def __float__(self) -> float:
+        return self._scalar(float)  # type: ignore[no-any-return]
+
+    def __int__(self) -> int:
+        return self._scalar(int)  # type: ignore[no-any-return]
+
+    def __complex__(self) -> complex:
+        return self._scalar(complex)  # type: ignore[no-any-return]
+
+    def item(self, *args: Any) -> Any:
+        """Refuse, unless this is a constant: a Python number has no gradient."""
+        return self._scalar(float)
+
+    def tolist(self) -> NoReturn:
+        """Refuse: a list of Python numbers has no gradient."""
+        self._refuse_to_leave("a Tensor was converted by tolist(), which would lose its gradient.")
+
+    def __reduce__(self) -> NoReturn:
+        raise CutGraphError(f"a Tensor cannot be pickled: its gradient would be lost ({here()})")
+
+    def __copy__(self) -> Any:
+        return np.copy(self)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return np.copy(self)
+
+    # --- methods whose arguments differ from the function's -------------------------------------------------------
+
+    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
+        """As `numpy.ndarray.reshape`: the shape as a tuple or as separate arguments."""
+        shape = shape[0] if len(shape) == 1 else shape
+        return np.reshape(self, shape, order=order) if copy is None else np.reshape(self, shape, order=order, copy=copy)
+
+    def transpose(self, *axes: Any) -> Any:
+        """As `numpy.ndarray.transpose`: the axes as a tuple or as separate arguments."""
+        axes = axes[0] if len(axes) == 1 else axes
+        return np.transpose(self, axes or None)
+
+    def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:
+        """As `numpy.ndarray.astype`. A cast to integers or booleans has no gradient and gives a plain array."""
+        if not copy and self.dtype == np.dtype(dtype):
+            return self
+        return indexing.cast(self, dtype=np.dtype(dtype), casting=casting)
+
+    def copy(self, order: str = "C") -> Any:
+        """As `numpy.ndarray.copy`; the copy is recorded, not detached."""
+        return np.copy(self, order=order)
+
+    def flatten(self, order: str = "C") -> Any:
+        """As `numpy.ndarray.flatten`."""
+        return np.copy(np.ravel(self, order=order))
+
+    def dot(self, other: Any, out: Any = None) -> Any:
+        """As `numpy.ndarray.dot`."""
+        return np.dot(self, other) if out is None else np.dot(self, other, out=out)
+
+    def fill(self, value: Any) -> None:
+        """As `numpy.ndarray.fill`."""
+        self[...] = value
+
+    def sort(self, axis: int = -1, kind: Any = None, order: Any = None) -> None:
+        """As `numpy.ndarray.sort`: in place."""
+        self[...] = np.sort(self, axis=axis, kind=kind)
+
+    def partition(self, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+        """As `numpy.ndarray.partition`: in place."""
+        self[...] = np.partition(self, kth, axis=axis)
+
+    def put(self, indices: Any, values: Any, mode: str = "raise") -> None:
+        """As `numpy.ndarray.put`."""
+        np.put(self, indices, values, mode=mode)  # type: ignore[call-overload]
+
+    def view(self, *args: Any) -> Any:
+        """Refuse, except for a view of the same dtype."""
+        if args and not (len(args) == 1 and args[0] == self.dtype):
+            raise protocol.unsupported("ndarray.view", "reinterpreting bytes has no derivative; use astype")
+        return self[...]
+
+    @property
+    def flat(self) -> Any:
+        raise protocol.unsupported("ndarray.flat", "use np.ravel(t), or t.reshape(-1)[i] = v to assign")
+
+    def __getattr__(self, name: str) -> Any:
+        if hasattr(np.ndarray, name) and not name.startswith("__"):
+            raise protocol.unsupported(f"ndarray.{name}", "this method is not part of what minigrad differentiates")
+        raise AttributeError(f"'Tensor' object has no attribute {name!r}")
+
+
+def _is_assignment(frame: Any) -> bool:
+    """Tell whether the user's code is in the middle of `array[...] = t` or `array[...] += t`."""
+    import dis
+
+    instruction = next((i for i in dis.get_instructions(frame.f_code) if i.offset == frame.f_lasti), None)
+    return instruction is not None and instruction.opname in ("STORE_SUBSCR", "STORE_SLICE")
+
+
+def _operator(ufunc: np.ufunc, name: str) -> None:
+    op = OPS[ufunc]
+
+    def forward(self: Tensor, other: Any) -> Any:
+        return op(self, other) if _known(other) else NotImplemented
+
+    def reflected(self: Tensor, other: Any) -> Any:
+        return op(other, self) if _known(other) else NotImplemented
+
+    def in_place(self: Tensor, other: Any) -> Any:
+        return self._in_place(op, other)
+
+    for prefix, method in (("", forward), ("r", reflected), ("i", in_place)):
+        method.__name__ = f"__{prefix}{name}__"
+        setattr(Tensor, method.__name__, method)
+
+
+def _known(x: Any) -> bool:
+    """Tell whether an operand is ours to handle: not an object that asks NumPy to leave it alone."""
+    return getattr(type(x), "__array_ufunc__", Tensor) is not None
+
+
+for _ufunc, _name in (
+    (np.add, "add"),
+    (np.subtract, "sub"),
+    (np.multiply, "mul"),
+    (np.divide, "truediv"),
+    (np.floor_divide, "floordiv"),
+    (np.remainder, "mod"),
+    (np.power, "pow"),
+    (np.matmul, "matmul"),
+):
+    _operator(_ufunc, _name)
+
+
+def _divmod(self: Tensor, other: Any) -> Any:
+    return np.divmod(self, other)
+
+
+def _rdivmod(self: Tensor, other: Any) -> Any:
+    return np.divmod(other, self)
+
+
+Tensor.__divmod__, Tensor.__rdivmod__ = _divmod, _rdivmod  # type: ignore[attr-defined]
+
+
+def _method(function: Any, name: str, doc: str) -> None:
+    op, other = OPS.get(function), COMPOSITES.get(function)
+    if op is None and other is None:
+        return
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return protocol.call_function(function, (self, *args), kwargs)
+
+    method.__name__ = name
+    method.__doc__ = doc
+    setattr(Tensor, name, method)
+
+
+def _unary(ufunc: np.ufunc, name: str) -> None:
+    op = OPS[ufunc]
+
+    def method(self: Tensor) -> Any:
+        return op(self)
+
+    setattr(Tensor, name, method)
+
+
+def _comparison(ufunc: np.ufunc, name: str) -> None:
+    op = OPS[ufunc]
+
+    def method(self: Tensor, other: Any) -> Any:
+        return op(self, other) if other is not None else NotImplemented
+
+    setattr(Tensor, name, method)
+
+
+for _name in ("negative", "positive", "absolute"):
+    _unary(getattr(np, _name), {"negative": "__neg__", "positive": "__pos__", "absolute": "__abs__"}[_name])
+for _name, _short in (
+    ("equal", "eq"),
+    ("not_equal", "ne"),
+    ("less", "lt"),
+    ("less_equal", "le"),
+    ("greater", "gt"),
+    ("greater_equal", "ge"),
+):
+    _comparison(getattr(np, _name), f"__{_short}__")
+for _name in (
+    "sum prod mean std var max min argmax argmin any all cumsum cumprod argsort argpartition round clip conj conjugate "
+    "ravel squeeze swapaxes repeat take trace diagonal nonzero searchsorted choose compress"
+).split():
+    _method(getattr(np, _name), _name, f"As `numpy.ndarray.{_name}`.")

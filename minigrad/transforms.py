@@ -1,0 +1,332 @@
+"""What users call: value_and_grad, grad, vjp, jvp, stop_gradient."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from minigrad import tree
+from minigrad.errors import DtypeError, MinigradError, ShapeError, UnusedParameterWarning, here
+from minigrad.op import Recorded
+from minigrad.tape import Tape
+from minigrad.tensor import Tensor, dtype_of, plain
+
+__all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
+
+
+def _check_leaf(leaf: Any, path: str, who: str) -> None:
+    """Raise unless a gradient with respect to this leaf makes sense."""
+    if isinstance(leaf, (float, complex)) or (
+        isinstance(leaf, (np.ndarray, np.generic, Tensor)) and dtype_of(leaf).kind in "fc"
+    ):
+        if isinstance(leaf, (np.ma.MaskedArray, np.matrix)):
+            raise DtypeError(f"{who}: {path} is a {type(leaf).__name__}; pass a plain array ({here()})")
+        return
+    kind = f"dtype {leaf.dtype}" if hasattr(leaf, "dtype") else f"type {type(leaf).__name__}"
+    raise DtypeError(
+        f"{who}: {path} has {kind}, which has no gradient; wanted float or complex.\n"
+        f"  at   {here()}\n"
+        "  fix  convert it (x.astype(np.float64), 2.0 for 2), or pass it as another argument"
+    )
+
+
+class _Run:
+    """One evaluation of a function on a tape: its Tensors, its result, and the way back."""
+
+    def __init__(self, who: str, primals: Sequence[Any], names: Sequence[str]) -> None:
+        self.who = who
+        self.tape = Tape()
+        self.leaves: list[Any] = []
+        self.paths: list[str] = []
+        self.structures: list[tree.Structure] = []
+        self.arguments: list[Any] = []
+        for primal, name in zip(primals, names, strict=True):
+            leaves, structure = tree.flatten(primal)
+            paths = [name + (p if p.startswith("[") or not p else f".{p}") for p in tree.paths(primal)]
+            for leaf, path in zip(leaves, paths, strict=True):
+                _check_leaf(leaf, path, who)
+            self.leaves += leaves
+            self.paths += paths
+            self.structures.append(structure)
+            self.arguments.append(tree.unflatten(structure, [self.tape.leaf(leaf) for leaf in leaves]))
+
+    def own(self, x: Any) -> bool:
+        """Tell whether x is a Tensor of this tape that gradients reach."""
+        return isinstance(x, Tensor) and x._tape is self.tape and x._slot >= 0
+
+    def lower(self, x: Any, copy: bool = False) -> Any:
+        """Return x without the recording of this tape."""
+        if isinstance(x, Tensor):
+            x = x._snapshot()
+            if x._tape is self.tape:
+                x = x._value
+        return np.copy(x) if copy and isinstance(x, np.ndarray) else x
+
+    def back(self, seeds: dict[int, Any], release: bool) -> tuple[list[Any], list[bool]]:
+        """Return the gradient of each leaf, and whether one arrived."""
+        found = self.tape.backward(seeds, release)
+        arrived = [g is not None for g in found]
+        gradients = []
+        for i, leaf in enumerate(self.leaves):
+            g, found[i] = found[i], None
+            gradients.append(_finished(g, leaf))
+        return gradients, arrived
+
+    def structured(self, gradients: list[Any]) -> list[Any]:
+        """Return one tree of gradients per argument."""
+        rest = iter(gradients)
+        return [tree.unflatten(s, [next(rest) for _ in range(s.n_leaves)]) for s in self.structures]
+
+
+def _finished(g: Any, leaf: Any) -> Any:
+    """Return a gradient as the user gets it: an array of its own, writable; a scalar for a Python number."""
+    if isinstance(g, Tensor):
+        return g
+    if g is None:
+        g = np.zeros(np.shape(plain(leaf)), dtype_of(leaf))
+    if not isinstance(leaf, (np.ndarray, Tensor)):
+        return dtype_of(leaf).type(g)
+    # An array that nothing else refers to (the argument here, the caller's variable, getrefcount's own argument) and
+    # that owns its memory needs no copy; a rule may have returned its g, a saved array or a view of one.
+    if isinstance(g, np.ndarray) and g.flags.owndata and g.flags.writeable and sys.getrefcount(g) <= 3:
+        return g
+    return np.array(g)
+
+
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """Evaluate a function and return the map from a gradient of its result to gradients of its arguments.
+
+    Parameters
+    ----------
+    f
+        A function of arrays, or trees of arrays, that returns an array or a tree of arrays.
+    *primals
+        Its arguments: float or complex arrays, or trees of them.
+    has_aux
+        `f` returns `(result, aux)`; aux is passed through.
+
+    Returns
+    -------
+    out
+        The result of `f`.
+    pull : callable
+        `pull(cotangent)` returns a tuple with one gradient per argument, of its structure, shapes and dtypes. The
+        cotangent has the structure and shapes of `out`. It can be called any number of times.
+    aux
+        Only with `has_aux=True`.
+
+    Raises
+    ------
+    DtypeError
+        If an argument is not floating point.
+    ShapeError
+        If a cotangent has not the shape of the result.
+    """
+    run = _Run("vjp", primals, [f"argument {i}" for i in range(len(primals))])
+    out = f(*run.arguments)
+    aux = None
+    if has_aux:
+        out, aux = out
+        aux = tree.map(lambda x: run.lower(x, copy=True), aux)
+    results, structure = tree.flatten(out)
+    results = [r._snapshot() if isinstance(r, Tensor) else r for r in results]
+    n_results = len(results)
+
+    def pull(cotangent: Any) -> tuple[Any, ...]:
+        cotangents, came = tree.flatten(cotangent)
+        tree.check_same(structure, came, "vjp: the cotangent and the result")
+        seeds: dict[int, Any] = {}
+        for i, (c, r) in enumerate(zip(cotangents, results, strict=True)):
+            if np.shape(c) != np.shape(r):
+                place = f" {i} of {n_results}" if n_results > 1 else ""
+                raise ShapeError(f"vjp: cotangent{place} has shape {np.shape(c)}, the result has {np.shape(r)} ({here()})")
+            if run.own(r):
+                if dtype_of(c) != r.dtype:
+                    c = (c if hasattr(c, "astype") else np.asarray(c)).astype(r.dtype)
+                seeds[r._slot] = seeds[r._slot] + c if r._slot in seeds else c
+        return tuple(run.structured(run.back(seeds, release=False)[0]))
+
+    value = tree.unflatten(structure, [run.lower(r, copy=True) for r in results])
+    return (value, pull, aux) if has_aux else (value, pull)
+
+
+def value_and_grad(
+    f: Callable[..., Any],
+    *args: Any,
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    unused: str = "warn",
+    **kwargs: Any,
+) -> Any:
+    """Return the value of a scalar function and its gradient.
+
+    `value_and_grad(loss, params, *args)` evaluates; `value_and_grad(loss)` returns the function that does.
+
+    Parameters
+    ----------
+    f
+        A function of arrays that returns a real scalar: written in plain NumPy.
+    *args, **kwargs
+        Its arguments. Those named by `argnums` (the first by default) are arrays or trees of arrays.
+    argnums
+        Which positional arguments to differentiate: a number, or several.
+    has_aux
+        `f` returns `(loss, aux)`; the value is then `(loss, aux)`.
+    unused : {"warn", "raise", "zero"}
+        What to do with a parameter that the loss does not depend on; its gradient is zero.
+
+    Returns
+    -------
+    value
+        What `f` returns.
+    gradient
+        The structure, shapes and dtypes of the argument; a tuple of them if `argnums` is a sequence. The arrays are
+        new and writable.
+
+    Raises
+    ------
+    DtypeError
+        If a parameter is not floating point, or the loss is complex.
+    ShapeError
+        If the loss is not a scalar.
+    """
+    if unused not in ("warn", "raise", "zero"):
+        raise ValueError(f"unused should be 'warn', 'raise' or 'zero', got {unused!r}")
+    if not args:
+        return _transform(value_and_grad, f, argnums=argnums, has_aux=has_aux, unused=unused)
+
+    several = not isinstance(argnums, int)
+    chosen = [n % len(args) for n in (argnums if several else [argnums])]  # type: ignore[union-attr]
+    names = ["params" if not several and n == 0 else f"argument {n}" for n in chosen]
+    run = _Run("value_and_grad", [args[n] for n in chosen], names)
+    try:
+        arguments = list(args)
+        for n, tensors in zip(chosen, run.arguments, strict=True):
+            arguments[n] = tensors
+        loss = f(*arguments, **kwargs)
+        aux = None
+        if has_aux:
+            loss, aux = loss
+            aux = tree.map(run.lower, aux)
+        _check_scalar(loss)
+        loss = loss._snapshot() if isinstance(loss, Tensor) else loss
+        seeds = {loss._slot: np.ones((), loss.dtype)[()]} if run.own(loss) else {}
+        value = run.lower(loss)
+        del arguments, loss
+        gradients, arrived = run.back(seeds, release=True)
+    finally:
+        run.tape.close()
+    _report_unused([p for p, a in zip(run.paths, arrived, strict=True) if not a], unused)
+    trees = run.structured(gradients)
+    return (value, aux) if has_aux else value, tuple(trees) if several else trees[0]
+
+
+def grad(
+    f: Callable[..., Any],
+    *args: Any,
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    unused: str = "warn",
+    **kwargs: Any,
+) -> Any:
+    """Return the gradient of a scalar function; `grad(f)` returns the function that does.
+
+    As `value_and_grad` without the value; with `has_aux=True`, returns `(gradient, aux)`.
+    """
+    options: dict[str, Any] = {"argnums": argnums, "has_aux": has_aux, "unused": unused}
+    if not args:
+        return _transform(grad, f, **options)
+    value, gradient = value_and_grad(f, *args, **options, **kwargs)
+    return (gradient, value[1]) if has_aux else gradient
+
+
+def _transform(transform: Callable[..., Any], f: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    @functools.wraps(f)
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        if not args:
+            raise TypeError(f"{transform.__name__}({getattr(f, '__name__', 'f')}) needs the argument to differentiate")
+        return transform(f, *args, **options, **kwargs)
+
+    return transformed
+
+
+def _check_scalar(loss: Any) -> None:
+    if not isinstance(loss, (Tensor, np.ndarray, np.generic, int, float, complex)):
+        raise MinigradError(
+            f"the loss should be a real scalar, got {type(loss).__name__} ({here()})\n"
+            "  fix  return (loss, aux) with has_aux=True to return more than the loss"
+        )
+    if np.shape(loss) != ():
+        raise ShapeError(
+            f"the loss should be a scalar, got shape {np.shape(loss)} ({here()})\n"
+            "  fix  reduce it (np.sum, np.mean), or use minigrad.vjp or minigrad.jacobian"
+        )
+    if dtype_of(loss).kind == "c":
+        raise DtypeError(f"the loss should be real, got {dtype_of(loss)}; take np.real or np.abs of it ({here()})")
+
+
+def _report_unused(paths: list[str], unused: str) -> None:
+    if not paths or unused == "zero":
+        return
+    message = (
+        f"the loss does not depend on {', '.join(paths)}; the gradient is zero ({here()})\n"
+        "  fix  use the parameter, leave it out, or say unused='zero'"
+    )
+    if unused == "raise":
+        raise MinigradError(message)
+    warnings.warn(message, UnusedParameterWarning, stacklevel=3)
+
+
+def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """Return the value of a function and its derivative in a direction (forward mode).
+
+    The pullback of `f` is linear; its own pullback is the push-forward. It costs about three evaluations of `f`.
+
+    Parameters
+    ----------
+    f
+        A function of arrays that returns an array or a tree of arrays.
+    primals, tangents
+        The arguments, and the direction: sequences of the same structure and shapes.
+
+    Returns
+    -------
+    out, tangent
+        The value and its derivative, of the same structure.
+    """
+    out, pull = vjp(f, *primals)
+    # Any point will do, as the pullback is linear; zeros would meet the 0 * inf = 0 convention.
+    at = tree.map(lambda x: np.ones(np.shape(x), dtype_of(x)), out)
+    _, push = vjp(pull, at)
+    return out, push(tuple(tangents))[0]
+
+
+def stop_gradient(x: Any) -> Any:
+    """Return plain data, cut off from the recording: no gradient flows through it.
+
+    Parameters
+    ----------
+    x
+        A Tensor, or a tree with Tensors in it.
+
+    Returns
+    -------
+    array or tree
+        Read-only arrays (copy them to write).
+    """
+
+    def cut(leaf: Any) -> Any:
+        if not isinstance(leaf, Recorded):
+            return leaf
+        data = plain(leaf)
+        if isinstance(data, np.ndarray):
+            data = data.view()
+            data.flags.writeable = False
+        return data
+
+    return tree.map(cut, x)

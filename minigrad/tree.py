@@ -1,0 +1,207 @@
+"""Structures of arrays (pytrees): dicts, lists, tuples, named tuples, dataclasses and None, and registered types.
+
+Everything else is a leaf.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from minigrad.errors import StructureError
+
+__all__ = ["Structure", "flatten", "leaves", "map", "paths", "register", "structure", "unflatten"]
+
+Children = list[tuple[str, Any]]  # the path step of a child ("[0]", ".weight", "['a b']") and the child
+
+
+@dataclass(frozen=True)
+class Structure:
+    """The shape of a tree without its leaves. Equal structures have the same types, keys and number of leaves."""
+
+    kind: type | None  # None for a leaf
+    steps: tuple[str, ...] = ()
+    children: tuple[Structure, ...] = ()
+    keys: tuple[Any, ...] = ()
+
+    @property
+    def n_leaves(self) -> int:
+        """The number of leaves below."""
+        return 1 if self.kind is None else sum(child.n_leaves for child in self.children)
+
+    def __str__(self) -> str:
+        if self.kind is None:
+            return "*"
+        if self.kind is type(None):
+            return "None"
+        inside = ", ".join(f"{step.lstrip('.')}: {child}" for step, child in zip(self.steps, self.children, strict=True))
+        return f"{self.kind.__name__}({inside})"
+
+
+LEAF = Structure(None)
+
+_REGISTERED: dict[type, tuple[Callable[[Any], tuple[Iterable[Any], Any]], Callable[[Any, list[Any]], Any]]] = {}
+
+
+def register(
+    kind: type,
+    flatten: Callable[[Any], tuple[Iterable[Any], Any]],
+    unflatten: Callable[[Any, list[Any]], Any],
+) -> None:
+    """Teach `minigrad` a new container.
+
+    Parameters
+    ----------
+    kind
+        The class. Subclasses are not included.
+    flatten
+        `flatten(x) -> (children, rest)`: the parts that hold arrays, and a hashable rest.
+    unflatten
+        `unflatten(rest, children) -> x`: the inverse.
+    """
+    _REGISTERED[kind] = (flatten, unflatten)
+
+
+def _step(key: Any) -> str:
+    return f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"
+
+
+def _sorted_keys(node: dict[Any, Any]) -> tuple[Any, ...]:
+    """Return the keys in an order that does not depend on insertion, so that equal dicts have equal structures."""
+    try:
+        return tuple(sorted(node))
+    except TypeError:  # keys of several types
+        return tuple(sorted(node, key=lambda key: (type(key).__name__, repr(key))))
+
+
+def _children(node: Any) -> tuple[Children, tuple[Any, ...]] | None:
+    """Return the children of a node with their path steps, and its keys; None for a leaf."""
+    kind = type(node)
+    if node is None:
+        return [], ()
+    if kind in _REGISTERED:
+        children, rest = _REGISTERED[kind][0](node)
+        return [(f"[{i}]", child) for i, child in enumerate(children)], (rest,)
+    if isinstance(node, dict):
+        keys = _sorted_keys(node)
+        return [(_step(key), node[key]) for key in keys], keys
+    if isinstance(node, tuple) and hasattr(node, "_fields"):
+        return [(f".{name}", child) for name, child in zip(node._fields, node, strict=True)], ()
+    if isinstance(node, (list, tuple)):
+        return [(f"[{i}]", child) for i, child in enumerate(node)], ()
+    if dataclasses.is_dataclass(node) and not isinstance(node, type):
+        names = tuple(f.name for f in dataclasses.fields(node))
+        return [(f".{name}", getattr(node, name)) for name in names], names
+    return None
+
+
+def flatten(tree: Any) -> tuple[list[Any], Structure]:
+    """Return the leaves of a tree, in order, and its structure."""
+    found = _children(tree)
+    if found is None:
+        return [tree], LEAF
+    children, keys = found
+    leaves_: list[Any] = []
+    structures = []
+    for _, child in children:
+        below, structure_ = flatten(child)
+        leaves_ += below
+        structures.append(structure_)
+    return leaves_, Structure(type(tree), tuple(step for step, _ in children), tuple(structures), keys)
+
+
+def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
+    """Return the tree of this structure with these leaves.
+
+    Raises
+    ------
+    StructureError
+        If the number of leaves is not the structure's.
+    """
+    leaves_ = list(leaves)
+    if len(leaves_) != structure.n_leaves:
+        raise StructureError(f"a tree of structure {structure} has {structure.n_leaves} leaves, got {len(leaves_)}")
+    return _build(structure, iter(leaves_))
+
+
+def _build(structure: Structure, leaves_: Any) -> Any:
+    kind = structure.kind
+    if kind is None:
+        return next(leaves_)
+    if kind is type(None):
+        return None
+    children = [_build(child, leaves_) for child in structure.children]
+    if kind in _REGISTERED:
+        return _REGISTERED[kind][1](structure.keys[0], children)
+    if issubclass(kind, dict):
+        built = kind() if kind is not dict else {}
+        built.update(zip(structure.keys, children, strict=True))
+        return built
+    if hasattr(kind, "_make"):
+        return kind._make(children)
+    if issubclass(kind, (list, tuple)):
+        return kind(children)
+    # A dataclass is rebuilt field by field, without __init__: its invariants were checked when the original was
+    # made, and they need not hold for gradients.
+    node = object.__new__(kind)
+    for name, child in zip(structure.keys, children, strict=True):
+        object.__setattr__(node, name, child)
+    return node
+
+
+def structure(tree: Any) -> Structure:
+    """Return the structure of a tree."""
+    return flatten(tree)[1]
+
+
+def leaves(tree: Any) -> list[Any]:
+    """Return the leaves of a tree, in order."""
+    return flatten(tree)[0]
+
+
+def paths(tree: Any) -> list[str]:
+    """Return the place of each leaf, such as `blocks[0].attention.q`; a tree that is a leaf has the place ''."""
+    return [path.removeprefix(".") for path in _paths(tree)]
+
+
+def _paths(tree: Any) -> list[str]:
+    found = _children(tree)
+    if found is None:
+        return [""]
+    return [(step + below) for step, child in found[0] for below in _paths(child)]
+
+
+def map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:  # noqa: A001  # the field's name for it: tree.map
+    """Return the tree of `f(leaf, *leaves of the other trees)`.
+
+    Raises
+    ------
+    StructureError
+        If the trees differ in structure.
+    """
+    first, structure_ = flatten(tree)
+    others = []
+    for other in rest:
+        below, other_structure = flatten(other)
+        check_same(structure_, other_structure, "tree.map")
+        others.append(below)
+    return unflatten(structure_, [f(*group) for group in zip(first, *others, strict=True)])
+
+
+def check_same(wanted: Structure, came: Structure, who: str) -> None:
+    """Raise a StructureError that names the first difference."""
+    if wanted != came:
+        place, a, b = _first_difference(wanted, came, "")
+        raise StructureError(f"{who}: the trees differ at {place or 'the top'}: wanted {a}, got {b}")
+
+
+def _first_difference(a: Structure, b: Structure, place: str) -> tuple[str, str, str]:
+    if a.kind is not b.kind or a.keys != b.keys or len(a.children) != len(b.children):
+        return place, str(a), str(b)
+    for step, x, y in zip(a.steps, a.children, b.children, strict=True):
+        if x != y:
+            return _first_difference(x, y, place + step)
+    return place, str(a), str(b)
+
