@@ -1,0 +1,191 @@
+"""A decoder-only transformer in plain NumPy: it runs on arrays and on Tensors alike.
+
+B batch   T time   S keys, past ones included   C width   H heads   D channels per head   V vocabulary
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+from minigrad.errors import MinigradError
+from minigrad_nn.attention import multi_head_attention
+from minigrad_nn.layers import cross_entropy, embedding, rms_norm, swiglu, swiglu_hidden_size
+from minigrad_nn.masks import causal_mask, position_ids
+from minigrad_nn.rope import rope_at, rope_table
+
+__all__ = ["Config", "ConfigError", "block", "decode", "logits", "loss"]
+
+Array = Any  # an ndarray or a Tensor
+Rope = tuple[np.ndarray, np.ndarray]  # cos and sin, each (..., T, D/2)
+KeysValues = tuple[np.ndarray, np.ndarray]  # the cache of one layer: each (B, Hkv, S, D), keys after RoPE
+
+
+class ConfigError(MinigradError, ValueError):
+    """Sizes that do not make a model."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """The sizes of a model. `head_dim` does not depend on the width."""
+
+    vocab_size: int
+    n_layer: int = 4
+    width: int = 128  # C, the residual stream
+    n_head: int = 4  # query heads
+    n_kv_head: int = 2  # heads of keys and values, each shared by n_head / n_kv_head query heads
+    head_dim: int = 64  # D
+    hidden: int | None = None  # between the MLP's matrices; None: 8/3 of the width, rounded up to 64
+    context: int = 64  # the longest sequence the model is trained on and generates from
+    theta: float = 10000.0  # base of the rotary wavelengths
+    qk_norm: bool = True  # RMSNorm over D on queries and keys
+    tied: bool = True  # the embedding is also the output head
+    norm_eps: float = 1e-6
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "n_layer", "width", "n_head", "n_kv_head", "head_dim", "context"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise ConfigError(f"Config: {name} should be a positive integer, got {value!r}")
+        if self.n_head % self.n_kv_head:
+            raise ConfigError(
+                "Config: each key head serves a whole group of query heads, so n_head should be a multiple "
+                f"of n_kv_head; got {self.n_head} and {self.n_kv_head}"
+            )
+        if self.head_dim % 2:
+            raise ConfigError(f"Config: RoPE rotates pairs, so head_dim should be even, got {self.head_dim}")
+        if self.hidden is not None and (not isinstance(self.hidden, int) or self.hidden < 1):
+            raise ConfigError(f"Config: hidden should be a positive integer or None, got {self.hidden!r}")
+        if not (self.theta > 0 and self.norm_eps > 0):
+            raise ConfigError(
+                f"Config: theta and norm_eps should be positive, got {self.theta!r} and {self.norm_eps!r}"
+            )
+
+    @property
+    def hidden_size(self) -> int:
+        """The MLP's inner width."""
+        return swiglu_hidden_size(self.width) if self.hidden is None else self.hidden
+
+    @property
+    def q_size(self) -> int:
+        """All query heads side by side: H * D."""
+        return self.n_head * self.head_dim
+
+    @property
+    def kv_size(self) -> int:
+        """All key heads side by side."""
+        return self.n_kv_head * self.head_dim
+
+
+def block(
+    x: Array,
+    params: dict[str, Any],
+    head_dim: int,
+    mask: np.ndarray | None = None,
+    rope: Rope | None = None,
+    cache: KeysValues | None = None,
+    eps: float = 1e-6,
+) -> tuple[Array, tuple[Array, Array]]:
+    """Attention, then the MLP, each normalising its input and adding to the residual stream.
+
+        h = x + attention(rms_norm(x));     h + swiglu(rms_norm(h))
+
+    x (B, T, C) -> (B, T, C) and this layer's keys and values, past ones included.
+    Xiong et al. 2020, arXiv:2002.04745
+
+    Parameters
+    ----------
+    params
+        {"attention_norm": (C,), "attention": weights of `multi_head_attention`, "mlp_norm": (C,),
+        "mlp": {"gate": (C, hidden), "up": (C, hidden), "down": (hidden, C)}}
+    """
+    norm, mlp = partial(rms_norm, eps=eps), params["mlp"]
+    attended, keys_values = multi_head_attention(
+        norm(x, params["attention_norm"]),
+        params["attention"],
+        head_dim,
+        mask=mask,
+        q_rope=rope,
+        k_rope=rope,
+        cache=cache,
+        norm=norm,
+    )
+    h = x + attended
+    return h + swiglu(norm(h, params["mlp_norm"]), mlp["gate"], mlp["up"], mlp["down"]), keys_values
+
+
+def logits(params: dict[str, Any], ids: np.ndarray, config: Config) -> Array:
+    """Return the scores of every next token: ids (..., T) integers -> (..., T, V)."""
+    length = ids.shape[-1]
+    rope = _rope(length, config.head_dim, config.theta, params["embedding"].dtype)
+    return _run(params, ids, config, _mask(length, 0), rope, [None] * config.n_layer)[0]
+
+
+def loss(params: dict[str, Any], ids: np.ndarray, targets: np.ndarray, config: Config) -> Array:
+    """Return the mean cross-entropy, in nats, of targets (B, T): targets[t] is what follows ids[t]."""
+    return cross_entropy(logits(params, ids, config), targets)
+
+
+def decode(
+    params: dict[str, Any],
+    ids: np.ndarray,
+    config: Config,
+    cache: list[KeysValues] | None = None,
+    real: np.ndarray | None = None,
+) -> tuple[np.ndarray, list[KeysValues]]:
+    """Return the logits of the new tokens, and the cache for the next call.
+
+    Fed in pieces of any lengths, the logits are those of the whole. The cache is returned, never changed.
+
+    Parameters
+    ----------
+    ids
+        The new tokens, (B, T).
+    cache
+        What the previous call returned: one pair of keys and values per layer. None at the beginning.
+    real
+        Which tokens, past ones included, are not padding: bool (B, S). A row's positions count its real
+        tokens only, so a prompt padded on the left gets the logits it gets alone.
+    """
+    past = 0 if cache is None else cache[0][0].shape[-2]
+    length, dtype = ids.shape[-1], params["embedding"].dtype
+    mask = None if length == 1 else _mask(length, past)  # a single new token sees everything
+    if real is None:
+        cos, sin = _rope(max(config.context, past + length), config.head_dim, config.theta, dtype)
+        rope = cos[past : past + length], sin[past : past + length]
+    else:
+        positions = position_ids(real)[:, None, past:]  # (B, 1, T)
+        rope = rope_at(positions, config.head_dim, config.theta, dtype)
+        seen = real[:, None, None, :]  # (B, 1, 1, S)
+        mask = seen if mask is None else mask & seen
+    return _run(params, ids, config, mask, rope, [None] * config.n_layer if cache is None else cache)
+
+
+def _run(
+    params: Any, ids: np.ndarray, config: Config, mask: np.ndarray | None, rope: Rope, caches: list[Any]
+) -> tuple[Any, list[Any]]:
+    x = embedding(params["embedding"], ids)  # (..., T, C)
+    kept = []
+    for layer, cache in zip(params["blocks"], caches, strict=True):
+        x, keys_values = block(x, layer, config.head_dim, mask, rope, cache, config.norm_eps)
+        kept.append(keys_values)
+    head = params["embedding"].T if config.tied else params["head"]  # (C, V)
+    return rms_norm(x, params["norm"], config.norm_eps) @ head, kept
+
+
+# Every layer of every step uses the same few tables, so they are made once per length, and read-only.
+
+
+@lru_cache(maxsize=8)
+def _rope(length: int, head_dim: int, theta: float, dtype: np.dtype) -> Rope:
+    cos, sin = rope_table(length, head_dim, theta, dtype=dtype)
+    cos.flags.writeable = sin.flags.writeable = False
+    return cos, sin
+
+
+@lru_cache(maxsize=8)
+def _mask(length: int, past: int) -> np.ndarray:
+    mask = causal_mask(length, past)
+    mask.flags.writeable = False
+    return mask
