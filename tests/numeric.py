@@ -90,7 +90,7 @@ def inner(left, right):
     return float(np.sum(np.asarray(left, np.float64) * np.asarray(right, np.float64)))
 
 
-def relative_error(got, wanted, floor=1e-3):
+def relative_error(got, wanted, floor=1e-2):
     """max |got - wanted| / max |wanted|, or over `floor` where everything wanted is smaller than that.
 
     The largest value sets the scale, since the rounding of a sum follows its largest term. The floor keeps a
