@@ -11,6 +11,14 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # In reading order. Each is small enough to be run as it stands.
 EXAMPLES = [
+    "01_a_gradient.py",
+    "02_plain_numpy.py",
+    "03_a_new_layer.py",
+    "04_generated_and_by_hand.py",
+    "05_second_order.py",
+    "06_attention_weights.py",
+    "07_train.py",
+    "08_generate.py",
 ]
 
 
