@@ -17,7 +17,6 @@ An error message says what was wanted, what came, where in the user's code, and 
 
 import linecache
 import sys
-import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType
@@ -96,36 +95,31 @@ class SourceLine:
         return f"{self.file}:{self.line}" + (f"    {self.text}" if self.text else "")
 
 
-# A frame of the user's code is one that belongs neither to minigrad, NumPy nor the standard library.
-_INTERNAL = (
-    str(Path(__file__).parent) + "/",
-    str(Path(numpy.__file__).parent) + "/",
-)
-_STDLIB = sysconfig.get_paths()["stdlib"]
-_SITE = ("site-packages", "dist-packages")
-
-Position = tuple[CodeType, int] | None
+_OURS = (str(Path(__file__).parent) + "/", str(Path(numpy.__file__).parent) + "/")
+_internal: dict[str, bool] = {}  # by file name: looked up for every recorded op, so the answer is remembered
 
 
-def user_frame() -> FrameType | None:
-    """Return the innermost frame of the user's code."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_INTERNAL):
+def user_frame(depth: int = 1) -> FrameType | None:
+    """Return the innermost frame of the user's code: the first that belongs neither to minigrad nor to NumPy.
+
+    `depth` is how many frames can be passed over unseen, as in `sys._getframe`.
+    """
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        internal = _internal.get(name)
+        if internal is None:
+            internal = _internal[name] = name.startswith(_OURS)
+        if not internal:
+            break
         frame = frame.f_back
     return frame
 
 
-def position() -> Position:
-    """Return where the user's code is now, cheaply: `source_line` finds the line number when it is needed."""
-    frame = user_frame()
-    return None if frame is None else (frame.f_code, frame.f_lasti)
-
-
-def source_line(place: Position) -> SourceLine | None:
-    """Return the line of a position taken by `position`."""
-    if place is None:
+def source_line(code: CodeType | None, instruction: int) -> SourceLine | None:
+    """Return the line that a frame was at: finding it is left until an error needs it."""
+    if code is None:
         return None
-    code, instruction = place
     for start, end, line in code.co_lines():
         if start <= instruction < end and line is not None:
             return SourceLine(code.co_filename, line)
@@ -134,4 +128,5 @@ def source_line(place: Position) -> SourceLine | None:
 
 def here() -> str:
     """Return `file:line    text` of the user's code that is running now."""
-    return str(source_line(position()) or "<unknown>")
+    frame = user_frame()
+    return "<unknown>" if frame is None else str(SourceLine(frame.f_code.co_filename, frame.f_lineno))

@@ -132,10 +132,6 @@ class Op:
         self.rules = tuple(None if a is None else Rule(a, self.inputs, defaults) for a in adjoints)
         self.bind = bind or leading(len(self.inputs), list(signature))
 
-    def rule(self, position: int) -> Rule | None:
-        """Return the adjoint for the input at this position."""
-        return self.rules[position] if position < len(self.rules) else self.rules[-1]
-
     def __call__(self, *inputs: Any, **params: Any) -> Any:
         """Compute the value; if an input is a Tensor, record it on the innermost tape among the inputs."""
         tape = None

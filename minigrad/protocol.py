@@ -8,6 +8,7 @@ import numpy as np
 
 from minigrad.errors import CutGraphError, UnsupportedError, here
 from minigrad.op import COMPOSITES, OPS, REFUSED, Recorded, public_name
+from minigrad.rules import index as indexing
 
 __all__ = ["call_function", "call_ufunc", "unsupported"]
 
@@ -129,10 +130,8 @@ def _at(ufunc: np.ufunc, target: Any, index: Any, *values: Any) -> None:
             "  fix  make the array from a Tensor: np.zeros_like(t)"
         )
     if ufunc is np.add or ufunc is np.subtract:
-        from minigrad.rules.index import scatter_into
-
         (value,) = values
-        target[...] = scatter_into(target, index, value if ufunc is np.add else -value)  # type: ignore[index]
+        target[...] = indexing.scatter_into(target, index, value if ufunc is np.add else -value)  # type: ignore[index]
         return
     raise unsupported(f"{public_name(ufunc)}.at", "at is differentiated for np.add and np.subtract")
 

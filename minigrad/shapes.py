@@ -22,9 +22,9 @@ def normal_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
     """Return the axes as non-negative integers; None means all of them."""
     if axis is None:
         return tuple(range(ndim))
-    if isinstance(axis, (tuple, list)):
+    if isinstance(axis, Sequence):
         return tuple(int(a) % ndim for a in axis)
-    return (int(axis) % ndim,) if ndim else ()  # type: ignore[call-overload]
+    return (int(axis) % ndim,) if ndim else ()
 
 
 def kept_shape(shape: Shape, axis: Axis) -> Shape:

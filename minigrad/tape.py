@@ -9,12 +9,12 @@ values, is recorded by the outer one, and the levels cannot be confused.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 import numpy as np
 
-from minigrad.errors import MissingAdjoint, OverwrittenError, Position, ShapeError, position, source_line
+from minigrad.errors import MissingAdjoint, OverwrittenError, ShapeError, source_line, user_frame
 from minigrad.fingerprint import fingerprint
 from minigrad.op import Op, Recorded, Rule
 from minigrad.shapes import broadcast_axes, shape_of
@@ -25,22 +25,31 @@ __all__ = ["Tape", "sum_to"]
 _levels = itertools.count(1)
 
 Parent = tuple[int, Rule, tuple[Any, ...]]  # where the gradient goes, the adjoint, and what was kept for it
+Spec = tuple[tuple[int, ...], np.dtype[Any]]  # the shape and dtype of a value
 Guard = tuple[str, np.ndarray, int]  # the name of an array that the user could overwrite, the array, its fingerprint
 
 
 class Node:
     """One recorded op: which slots it filled, and for each input how to send the gradient back."""
 
-    __slots__ = ("count", "guards", "op", "parents", "place", "slot")
+    __slots__ = ("code", "count", "guards", "instruction", "op", "parents", "slot")
 
     def __init__(
-        self, op: Op, parents: list[Parent], slot: int, count: int | None, place: Position, guards: list[Guard]
+        self,
+        op: Op,
+        parents: list[Parent],
+        slot: int,
+        count: int | None,
+        code: CodeType | None,
+        instruction: int,
+        guards: list[Guard] | None,
     ) -> None:
         self.op = op
         self.parents = parents
         self.slot = slot
         self.count = count  # None: one result; a number: a tuple of so many results
-        self.place = place
+        self.code = code
+        self.instruction = instruction
         self.guards = guards
 
 
@@ -54,8 +63,7 @@ class Tape:
     def __init__(self) -> None:
         self.level = next(_levels)
         self.nodes: list[Node] | None = []
-        self.shapes: list[tuple[int, ...]] = []
-        self.dtypes: list[np.dtype[Any]] = []
+        self.specs: list[Spec] = []  # by slot
         self.n_leaves = 0
 
     def leaf(self, value: Any) -> Tensor:
@@ -63,12 +71,12 @@ class Tape:
         self.n_leaves += 1
         if isinstance(value, Tensor):
             value = value._snapshot()
-        return Tensor(value, self, self._slot(value), foreign=isinstance(value, np.ndarray))
+        return self._tensor(value, foreign=isinstance(value, np.ndarray))
 
-    def _slot(self, value: Any) -> int:
-        self.shapes.append(shape_of(value))
-        self.dtypes.append(dtype_of(value))
-        return len(self.shapes) - 1
+    def _tensor(self, value: Any, foreign: bool = False) -> Tensor:
+        specs = self.specs
+        specs.append((shape_of(value), dtype_of(value)))
+        return Tensor(value, self, len(specs) - 1, foreign)
 
     def close(self) -> None:
         """Forget everything; Tensors of this tape raise when they are used again."""
@@ -78,42 +86,48 @@ class Tape:
         """Compute an op one level down and remember how to send gradients back through it."""
         values: list[Any] = []
         slots: list[int] = []
-        nested = False
+        nested = foreign = False
         for x in inputs:
+            slot = -1
             if isinstance(x, Recorded):
                 if x._tape is self:
-                    x, slot = x._value, x._slot
+                    slot = x._slot
+                    foreign = foreign or x._foreign
+                    x = x._value
                     nested = nested or isinstance(x, Recorded)
                 else:
-                    x, slot, nested = x._snapshot(), -1, True  # type: ignore[attr-defined]
-            else:
-                slot = -1
+                    x, nested = x._snapshot(), True  # type: ignore[attr-defined]
+            elif isinstance(x, np.ndarray):
+                foreign = True
             values.append(x)
             slots.append(slot)
-        out = op(*values, **params) if nested else op.function(*values, **params)
+        if nested:
+            out = op(*values, **params)
+        else:
+            out = op.function(*values, **params)
 
+        rules = op.rules
+        if op.variadic:
+            rules = (*rules[:-1], *(rules[-1],) * (len(inputs) - len(rules) + 1))
         parents: list[Parent] = []
-        kept: set[int] = set()
         for i, slot in enumerate(slots):
-            if slot >= 0 and (rule := op.rule(i)) is not None:
-                parents.append((slot, rule, rule.fetch(values, out, params, i)))
-                kept.update(rule.arrays)
+            if slot >= 0:
+                rule = rules[i]
+                if rule is not None:
+                    parents.append((slot, rule, rule.fetch(values, out, params, i)))
         if not parents:
             return self._constant(out, op, inputs, params)
-        guards = self._guards(op, inputs, values, kept) if kept else []
-        place = position()
+        guards = self._guards(op, inputs, values, parents) if foreign else None
+        frame = user_frame(3)  # past record, Op.__call__ and the operator or protocol method
+        code, instruction = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
         if isinstance(out, tuple):
-            results = [self._result(value, op, inputs, params) for value in out]
-            self.nodes.append(Node(op, parents, results[0]._slot, len(results), place, guards))  # type: ignore[union-attr]
+            results = [self._tensor(value) for value in out]
+            self.nodes.append(Node(op, parents, results[0]._slot, len(results), code, instruction, guards))  # type: ignore[union-attr]
             return out._make(results) if hasattr(out, "_make") else tuple(results)
-        result = self._result(out, op, inputs, params)
-        self.nodes.append(Node(op, parents, result._slot, None, place, guards))  # type: ignore[union-attr]
-        return result
-
-    def _result(self, value: Any, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
-        result = Tensor(value, self, self._slot(value))
+        result = self._tensor(out)
         if op.kind == "view":
             result._look_through(inputs[0], op, params)
+        self.nodes.append(Node(op, parents, result._slot, None, code, instruction, guards))  # type: ignore[union-attr]
         return result
 
     def _constant(self, out: Any, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -127,14 +141,13 @@ class Tape:
             result._look_through(inputs[0], op, params)
         return result
 
-    def _guards(self, op: Op, inputs: tuple[Any, ...], values: list[Any], kept: set[int]) -> list[Guard]:
+    def _guards(self, op: Op, inputs: tuple[Any, ...], values: list[Any], parents: list[Parent]) -> list[Guard]:
         """Return fingerprints of the arrays that the adjoints keep and the user can reach."""
         guards: list[Guard] = []
+        kept = {i for _, rule, _ in parents for i in rule.arrays}
         last = len(op.inputs) - 1
         for i, (x, value) in enumerate(zip(inputs, values, strict=True)):
-            if min(i, last) not in kept:
-                continue
-            if isinstance(value, np.ndarray) and (not isinstance(x, Recorded) or x._foreign):
+            if min(i, last) in kept and isinstance(value, np.ndarray) and (not isinstance(x, Recorded) or x._foreign):
                 guards.append((op.inputs[min(i, last)].lstrip("*"), value, fingerprint(value)))
         return guards
 
@@ -150,21 +163,24 @@ class Tape:
         """
         nodes = self.nodes
         assert nodes is not None, "backward on a closed tape"
-        grads = _Accumulator(len(self.shapes))
+        grads = _Accumulator(self.specs)
         for slot, seed in seeds.items():
             grads.add(slot, seed)
+        values, specs, add = grads.values, self.specs, grads.add
         invalid = _Flag()
         # A floating-point "invalid operation" is the only way a NaN comes out of numbers, and the processor notices
         # it for free: so that 0 * inf can be answered (see `_zero_stays_zero`) without looking at every array.
         with np.errstate(all="ignore", invalid="call", call=invalid):
             for i in range(len(nodes) - 1, -1, -1):
                 node = nodes.pop() if release else nodes[i]
-                g = grads.take(node, self)
+                if node.count is None:
+                    g, values[node.slot] = values[node.slot], None
+                else:
+                    g = grads.take(node.slot, node.count)
                 if g is None:
                     continue
-                for name, array, mark in node.guards:
-                    if fingerprint(array) != mark:
-                        raise _overwritten(node, name, array)
+                if node.guards:
+                    _check_guards(node)
                 for slot, rule, kept in node.parents:
                     if rule.missing is not None:
                         raise _missing(node, rule)
@@ -174,28 +190,32 @@ class Tape:
                         continue
                     if invalid.raised and node.op.kind == "elementwise":
                         gradient = _zero_stays_zero(g, gradient)
-                    gradient = self._conform(node, gradient, slot)
-                    grads.add(slot, gradient)
-        return [grads.values[i] for i in range(self.n_leaves)]
+                    shape, dtype = specs[slot]
+                    if gradient.shape != shape:
+                        gradient = sum_to(gradient, shape, node.op.name)
+                    if gradient.dtype is not dtype:
+                        gradient = _as_dtype(gradient, dtype)
+                    if values[slot] is None:
+                        values[slot] = gradient
+                    else:
+                        add(slot, gradient)
+        return values[: self.n_leaves]
 
-    def _conform(self, node: Node, gradient: Any, slot: int) -> Any:
-        """Return the gradient in the shape and dtype of the value it belongs to."""
-        shape, dtype = self.shapes[slot], self.dtypes[slot]
-        if shape_of(gradient) != shape:
-            gradient = sum_to(gradient, shape, node.op.name)
-        if dtype_of(gradient) != dtype:
-            if dtype.kind != "c" and dtype_of(gradient).kind == "c":
-                gradient = np.real(gradient)
-            gradient = gradient.astype(dtype)
-        return gradient
+
+def _as_dtype(gradient: Any, dtype: np.dtype[Any]) -> Any:
+    """Return the gradient in the dtype of the value it belongs to; of a real value, the real part."""
+    if dtype.kind != "c" and gradient.dtype.kind == "c":
+        gradient = np.real(gradient)
+    return gradient.astype(dtype, copy=False)
 
 
 class _Accumulator:
     """Sums of gradients by slot. A sum that was made here is added to in place; what a rule returned never is."""
 
-    def __init__(self, n: int) -> None:
-        self.values: list[Any] = [None] * n
-        self.owned = bytearray(n)
+    def __init__(self, specs: list[Spec]) -> None:
+        self.specs = specs
+        self.values: list[Any] = [None] * len(specs)
+        self.owned = bytearray(len(specs))
 
     def add(self, slot: int, gradient: Any) -> None:
         present = self.values[slot]
@@ -207,20 +227,15 @@ class _Accumulator:
             self.values[slot] = present + gradient
             self.owned[slot] = 1
 
-    def take(self, node: Node, tape: Tape) -> Any:
-        """Return the gradient of a node's result and let go of it; None if nothing arrived."""
-        values = self.values
-        if node.count is None:
-            g = values[node.slot]
-            values[node.slot] = None
-            return g
-        slots = range(node.slot, node.slot + node.count)
-        gs = [values[s] for s in slots]
+    def take(self, first: int, count: int) -> tuple[Any, ...] | None:
+        """Return the gradients of an op with several results and let go of them; None if none arrived."""
+        slots = range(first, first + count)
+        gs = [self.values[s] for s in slots]
         if all(g is None for g in gs):
             return None
         for s in slots:
-            values[s] = None
-        return tuple(np.zeros(tape.shapes[s], tape.dtypes[s]) if g is None else g for s, g in zip(slots, gs, strict=True))
+            self.values[s] = None
+        return tuple(np.zeros(*self.specs[s]) if g is None else g for s, g in zip(slots, gs, strict=True))
 
 
 class _Flag:
@@ -270,18 +285,22 @@ def _missing(node: Node, rule: Rule) -> MissingAdjoint:
     name = node.op.inputs[[r is rule for r in node.op.rules].index(True)].lstrip("*")
     return MissingAdjoint(
         f"{node.op.name} has no adjoint with respect to {name!r}: {rule.missing}\n"
-        f"  at   {source_line(node.place)}\n"
+        f"  at   {source_line(node.code, node.instruction)}\n"
         "  fix  wrap the call in minigrad.custom_adjoint, or add a rule: CONTRIBUTING.md, 'Add an op'"
     )
+
+
+def _check_guards(node: Node) -> None:
+    for name, array, mark in node.guards or ():
+        if fingerprint(array) != mark:
+            raise _overwritten(node, name, array)
 
 
 def _overwritten(node: Node, name: str, array: np.ndarray) -> OverwrittenError:
     return OverwrittenError(
         f"an array that {node.op.name} used as {name!r} ({array.dtype} {array.shape}) was overwritten between the "
         "forward and the backward pass, so its gradient would be wrong.\n"
-        f"  used at   {source_line(node.place)}\n"
+        f"  used at   {source_line(node.code, node.instruction)}\n"
         "  fix       write to a copy (array.copy()), or compute with new arrays instead of in place"
     )
 
-
-Backward = Callable[[Any], Any]

@@ -18,6 +18,8 @@ from minigrad.rules import index as indexing
 
 __all__ = ["Tensor", "dtype_of", "plain"]
 
+numpy: Any = np  # NumPy's stubs do not know that its functions answer for Tensors
+
 
 def dtype_of(x: Any) -> np.dtype[Any]:
     """Return the dtype of an array, a Tensor or a Python scalar."""
@@ -170,19 +172,19 @@ class Tensor(Recorded):
 
     @property
     def T(self) -> Any:
-        return np.transpose(self)
+        return numpy.transpose(self)
 
     @property
     def mT(self) -> Any:
-        return np.matrix_transpose(self)
+        return numpy.matrix_transpose(self)
 
     @property
     def real(self) -> Any:
-        return np.real(self)
+        return numpy.real(self)
 
     @property
     def imag(self) -> Any:
-        return np.imag(self)
+        return numpy.imag(self)
 
     def __len__(self) -> int:
         if not self.ndim:
@@ -248,22 +250,28 @@ class Tensor(Recorded):
         raise CutGraphError(f"a Tensor cannot be pickled: its gradient would be lost ({here()})")
 
     def __copy__(self) -> Any:
-        return np.copy(self)
+        return numpy.copy(self)
 
     def __deepcopy__(self, memo: Any) -> Any:
-        return np.copy(self)
+        return numpy.copy(self)
+
+    def __divmod__(self, other: Any) -> Any:
+        return numpy.divmod(self, other)
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return numpy.divmod(other, self)
 
     # --- methods whose arguments differ from the function's -------------------------------------------------------
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
         """As `numpy.ndarray.reshape`: the shape as a tuple or as separate arguments."""
         shape = shape[0] if len(shape) == 1 else shape
-        return np.reshape(self, shape, order=order) if copy is None else np.reshape(self, shape, order=order, copy=copy)
+        return numpy.reshape(self, shape, order=order) if copy is None else numpy.reshape(self, shape, order=order, copy=copy)
 
     def transpose(self, *axes: Any) -> Any:
         """As `numpy.ndarray.transpose`: the axes as a tuple or as separate arguments."""
         axes = axes[0] if len(axes) == 1 else axes
-        return np.transpose(self, axes or None)
+        return numpy.transpose(self, axes or None)
 
     def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:
         """As `numpy.ndarray.astype`. A cast to integers or booleans has no gradient and gives a plain array."""
@@ -273,15 +281,15 @@ class Tensor(Recorded):
 
     def copy(self, order: str = "C") -> Any:
         """As `numpy.ndarray.copy`; the copy is recorded, not detached."""
-        return np.copy(self, order=order)
+        return numpy.copy(self, order=order)
 
     def flatten(self, order: str = "C") -> Any:
         """As `numpy.ndarray.flatten`."""
-        return np.copy(np.ravel(self, order=order))
+        return numpy.copy(numpy.ravel(self, order=order))
 
     def dot(self, other: Any, out: Any = None) -> Any:
         """As `numpy.ndarray.dot`."""
-        return np.dot(self, other) if out is None else np.dot(self, other, out=out)
+        return numpy.dot(self, other) if out is None else numpy.dot(self, other, out=out)
 
     def fill(self, value: Any) -> None:
         """As `numpy.ndarray.fill`."""
@@ -289,15 +297,15 @@ class Tensor(Recorded):
 
     def sort(self, axis: int = -1, kind: Any = None, order: Any = None) -> None:
         """As `numpy.ndarray.sort`: in place."""
-        self[...] = np.sort(self, axis=axis, kind=kind)
+        self[...] = numpy.sort(self, axis=axis, kind=kind)
 
     def partition(self, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
         """As `numpy.ndarray.partition`: in place."""
-        self[...] = np.partition(self, kth, axis=axis)
+        self[...] = numpy.partition(self, kth, axis=axis)
 
     def put(self, indices: Any, values: Any, mode: str = "raise") -> None:
         """As `numpy.ndarray.put`."""
-        np.put(self, indices, values, mode=mode)  # type: ignore[call-overload]
+        numpy.put(self, indices, values, mode=mode)
 
     def view(self, *args: Any) -> Any:
         """Refuse, except for a view of the same dtype."""
@@ -307,7 +315,7 @@ class Tensor(Recorded):
 
     @property
     def flat(self) -> Any:
-        raise protocol.unsupported("ndarray.flat", "use np.ravel(t), or t.reshape(-1)[i] = v to assign")
+        raise protocol.unsupported("ndarray.flat", "use numpy.ravel(t), or t.reshape(-1)[i] = v to assign")
 
     def __getattr__(self, name: str) -> Any:
         if hasattr(np.ndarray, name) and not name.startswith("__"):
@@ -327,10 +335,10 @@ def _operator(ufunc: np.ufunc, name: str) -> None:
     op = OPS[ufunc]
 
     def forward(self: Tensor, other: Any) -> Any:
-        return op(self, other) if _known(other) else NotImplemented
+        return NotImplemented if _leaves_alone(other) else op(self, other)
 
     def reflected(self: Tensor, other: Any) -> Any:
-        return op(other, self) if _known(other) else NotImplemented
+        return NotImplemented if _leaves_alone(other) else op(other, self)
 
     def in_place(self: Tensor, other: Any) -> Any:
         return self._in_place(op, other)
@@ -340,9 +348,9 @@ def _operator(ufunc: np.ufunc, name: str) -> None:
         setattr(Tensor, method.__name__, method)
 
 
-def _known(x: Any) -> bool:
-    """Tell whether an operand is ours to handle: not an object that asks NumPy to leave it alone."""
-    return getattr(type(x), "__array_ufunc__", Tensor) is not None
+def _leaves_alone(x: Any) -> bool:
+    """Tell whether an operand asks NumPy to leave it alone (`__array_ufunc__ = None`), to handle the operator itself."""
+    return type(x) is not float and getattr(x, "__array_ufunc__", True) is None
 
 
 for _ufunc, _name in (
@@ -356,17 +364,6 @@ for _ufunc, _name in (
     (np.matmul, "matmul"),
 ):
     _operator(_ufunc, _name)
-
-
-def _divmod(self: Tensor, other: Any) -> Any:
-    return np.divmod(self, other)
-
-
-def _rdivmod(self: Tensor, other: Any) -> Any:
-    return np.divmod(other, self)
-
-
-Tensor.__divmod__, Tensor.__rdivmod__ = _divmod, _rdivmod  # type: ignore[attr-defined]
 
 
 def _method(function: Any, name: str, doc: str) -> None:

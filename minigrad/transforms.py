@@ -201,7 +201,7 @@ def value_and_grad(
         return _transform(value_and_grad, f, argnums=argnums, has_aux=has_aux, unused=unused)
 
     several = not isinstance(argnums, int)
-    chosen = [n % len(args) for n in (argnums if several else [argnums])]  # type: ignore[union-attr]
+    chosen = [n % len(args) for n in ([argnums] if isinstance(argnums, int) else argnums)]
     names = ["params" if not several and n == 0 else f"argument {n}" for n in chosen]
     run = _Run("value_and_grad", [args[n] for n in chosen], names)
     try:

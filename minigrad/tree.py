@@ -162,7 +162,7 @@ def leaves(tree: Any) -> list[Any]:
 
 
 def paths(tree: Any) -> list[str]:
-    """Return the place of each leaf, such as `blocks[0].attention.q`; a tree that is a leaf has the place ''."""
+    """Return the place of each leaf, such as `blocks[0].attention.q`; '' for a lone leaf."""
     return [path.removeprefix(".") for path in _paths(tree)]
 
 
@@ -173,7 +173,7 @@ def _paths(tree: Any) -> list[str]:
     return [(step + below) for step, child in found[0] for below in _paths(child)]
 
 
-def map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:  # noqa: A001  # the field's name for it: tree.map
+def map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     """Return the tree of `f(leaf, *leaves of the other trees)`.
 
     Raises
