@@ -1,0 +1,129 @@
+"""A trained model as one safetensors file: the arrays, and the config, tokenizer and step as its metadata."""
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minigrad import tree
+from minigrad.errors import MinigradError
+from minigrad_nn.extras import require
+from minigrad_nn.init import template
+from minigrad_nn.model import Config, ConfigError
+from minigrad_nn.tokenizer import CharacterTokenizer, TokenizerError
+
+__all__ = ["Checkpoint", "CheckpointError", "load", "save"]
+
+FORMAT = "minigrad-1"
+
+
+class CheckpointError(MinigradError, ValueError):
+    """A file that is not a whole checkpoint of ours."""
+
+
+class Checkpoint(NamedTuple):
+    """What a checkpoint holds."""
+
+    params: dict[str, Any]
+    config: Config
+    tokenizer: CharacterTokenizer
+    step: int  # training steps made
+
+
+def save(path: str | Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint; whatever happens, `path` holds either the old file or the whole new one.
+
+    Raises
+    ------
+    MissingExtraError
+        If safetensors is not installed.
+    """
+    numpy_format = require("safetensors.numpy", "saving a checkpoint")
+    metadata = {
+        "format": FORMAT,
+        "config": json.dumps(dataclasses.asdict(checkpoint.config)),
+        "tokenizer": checkpoint.tokenizer.to_json(),
+        "step": json.dumps(checkpoint.step),
+    }
+    content = numpy_format.save(
+        {
+            name: np.ascontiguousarray(leaf)  # safetensors would write a transposed view in memory order
+            for name, leaf in zip(_names(checkpoint.params), tree.leaves(checkpoint.params), strict=True)
+        },
+        metadata,
+    )
+    _replace(Path(path), content)
+
+
+def load(path: str | Path) -> Checkpoint:
+    """Read a checkpoint.
+
+    Raises
+    ------
+    CheckpointError
+        If there is no such file, it is cut short, not safetensors, not ours, or does not fit its config.
+    MissingExtraError
+        If safetensors is not installed.
+    """
+    safetensors = require("safetensors", "loading a checkpoint")
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}
+    except OSError as error:
+        raise CheckpointError(f"cannot read the checkpoint {path}: {error}") from error
+    except safetensors.SafetensorError as error:
+        raise CheckpointError(f"{path} is not a whole safetensors file: {error}") from error
+    if metadata.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{path} is a safetensors file, but not a checkpoint of minigrad_nn: its metadata says format "
+            f"{metadata.get('format')!r}, and {FORMAT!r} is what `python -m minigrad_nn train` writes"
+        )
+    try:
+        config = Config(**json.loads(metadata["config"]))
+        tokenizer = CharacterTokenizer.from_json(metadata["tokenizer"])
+        step = int(json.loads(metadata["step"]))
+    except (KeyError, TypeError, json.JSONDecodeError, ConfigError, TokenizerError) as error:
+        raise CheckpointError(f"the metadata of {path} cannot be understood: {error}") from error
+    if tokenizer.vocab_size != config.vocab_size:
+        raise CheckpointError(
+            f"the tokenizer of {path} has {tokenizer.vocab_size} tokens and its config {config.vocab_size}"
+        )
+    return Checkpoint(_fit(arrays, config, path), config, tokenizer, step)
+
+
+def _fit(arrays: dict[str, np.ndarray], config: Config, path: str | Path) -> dict[str, Any]:
+    """Put the arrays in their places, or say which are missing, unknown or of the wrong shape."""
+    like = template(config)
+    wanted = dict(zip(_names(like), (leaf.shape for leaf in tree.leaves(like)), strict=True))
+    wrong = [f"{name} is missing" for name in wanted.keys() - arrays.keys()]
+    wrong += [f"{name} is unknown" for name in arrays.keys() - wanted.keys()]
+    wrong += [
+        f"{name} should be {wanted[name]}, got {arrays[name].shape}"
+        for name in wanted.keys() & arrays.keys()
+        if arrays[name].shape != wanted[name]
+    ]
+    if wrong:
+        raise CheckpointError(f"the arrays of {path} do not fit its config: {'; '.join(sorted(wrong))}")
+    return tree.unflatten(tree.structure(like), [arrays[name] for name in wanted])
+
+
+def _names(params: Any) -> list[str]:
+    return [path.lstrip(".") for path in tree.paths(params)]
+
+
+def _replace(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())  # the rename must not reach the disk before the content
+        os.replace(temporary, path)
+    except BaseException:  # Ctrl-C included: leave no half-written file behind
+        temporary.unlink(missing_ok=True)
+        raise
