@@ -1,0 +1,160 @@
+"""The command line: `python -m minigrad_nn train` and `python -m minigrad_nn generate`."""
+
+import argparse
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minigrad import tree
+from minigrad.errors import MinigradError
+from minigrad_nn import checkpoint, data
+from minigrad_nn.checkpoint import Checkpoint
+from minigrad_nn.extras import require
+from minigrad_nn.generate import SamplingError, continuations
+from minigrad_nn.init import init
+from minigrad_nn.model import Config
+from minigrad_nn.plot import plot_losses
+from minigrad_nn.tokenizer import CharacterTokenizer
+from minigrad_nn.train import Recipe, train
+
+__all__ = ["main"]
+
+FILE = "model.safetensors"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return the exit code: 0, 1 for an error that is explained, 130 after Ctrl-C."""
+    options = parser().parse_args(arguments)
+    try:
+        return options.run(options)
+    except MinigradError as error:
+        print(f"minigrad-nn: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nminigrad-nn: interrupted", file=sys.stderr)
+        return 130
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of both commands; the defaults shown are those of `Config` and `Recipe`."""
+    top = argparse.ArgumentParser(prog="minigrad-nn", description="A transformer with generated gradients.")
+    commands = top.add_subparsers(required=True, metavar="command")
+    command = commands.add_parser("train", help="train on a text and save a checkpoint")
+    command.set_defaults(run=run_train)
+    command.add_argument("--text", metavar="PATH", help="UTF-8 text (Python's own language reference)")
+    out = Path("checkpoints")
+    command.add_argument("--out", metavar="DIR", type=Path, default=out, help=f"for the checkpoint ({out})")
+    command.add_argument("--plot", action="store_true", help="also save the loss curve as DIR/loss.png")
+    size = {field.name: field.default for field in fields(Config)}
+    how = {field.name: field.default for field in fields(Recipe)}
+    for name, default, meaning in [
+        ("layers", size["n_layer"], "blocks"),
+        ("width", size["width"], "of the residual stream"),
+        ("heads", size["n_head"], "query heads"),
+        ("kv-heads", size["n_kv_head"], "heads of keys and values"),
+        ("head-dim", size["head_dim"], "channels per head"),
+        ("context", size["context"], "characters per sequence"),
+        ("batch", how["batch"], "sequences per step"),
+        ("steps", how["steps"], "updates"),
+        ("warmup", how["warmup"], "steps until the peak rate, at most a tenth of all"),
+        ("seed", how["seed"], "of the first parameters, the batches and the sample"),
+    ]:
+        help_ = f"{meaning} ({default})"
+        command.add_argument(f"--{name}", type=int, default=default, metavar="N", help=help_)
+    for name, meaning in [("rate", "peak learning rate"), ("clip", "largest norm of the gradient")]:
+        help_ = f"{meaning} ({how[name]})"
+        command.add_argument(f"--{name}", type=float, default=how[name], metavar="X", help=help_)
+
+    command = commands.add_parser("generate", help="continue a text from a checkpoint")
+    command.set_defaults(run=run_generate)
+    default = Path("checkpoints") / FILE
+    command.add_argument("--checkpoint", metavar="FILE", type=Path, default=default, help=f"({default})")
+    command.add_argument("--prompt", default="\n", help="text to continue (a line end)")
+    command.add_argument("--tokens", type=int, default=500, metavar="N", help="characters to add (500)")
+    command.add_argument("--temperature", type=float, default=0.8, metavar="X", help="0 is greedy (0.8)")
+    command.add_argument("--top-k", type=int, metavar="K", help="choose among the K most probable (all)")
+    command.add_argument("--top-p", type=float, metavar="P", help="among the most probable, P together (1)")
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="of the random choices (0)")
+    return top
+
+
+def run_train(options: argparse.Namespace) -> int:
+    """Train, save a checkpoint, print a sample."""
+    for package in ("safetensors", "tqdm", *(["matplotlib"] if options.plot else [])):
+        require(package, "training")  # before the work, not after it
+    text = data.language_reference() if options.text is None else data.read_text(options.text)
+    source = "the language reference of this Python" if options.text is None else options.text
+    if not text:
+        raise data.DataError(f"{source} is empty")
+    tokenizer = CharacterTokenizer.of(text)
+    config = Config(
+        vocab_size=tokenizer.vocab_size,
+        n_layer=options.layers,
+        width=options.width,
+        n_head=options.heads,
+        n_kv_head=options.kv_heads,
+        head_dim=options.head_dim,
+        context=options.context,
+    )
+    names = ("steps", "batch", "rate", "warmup", "clip", "seed")
+    recipe = Recipe(**{name: getattr(options, name) for name in names})
+    parts = data.split(tokenizer.encode(text), config.context)
+    params = init(config, np.random.default_rng(recipe.seed))
+
+    n_params = sum(leaf.size for leaf in tree.leaves(params))
+    print(f"text        {source}: {len(text):,} characters, {tokenizer.vocab_size} distinct")
+    print(f"            {len(parts.train):,} to train on, the last {len(parts.validation):,} to validate on")
+    print(f"model       {config.n_layer} layers, width {config.width}, {n_params:,} parameters")
+    print(f"training    {recipe.steps:,} steps of {recipe.batch} x {config.context} characters", flush=True)
+    start = time.perf_counter()
+    trained = train(params, config, parts, recipe)
+    seconds = time.perf_counter() - start
+
+    path = options.out / FILE
+    done = Checkpoint(trained.params, config, tokenizer, trained.step)
+    checkpoint.save(path, done)
+    if trained.interrupted:
+        print(f"interrupted after {trained.step:,} steps; they are saved in {path}")
+    else:
+        print(
+            f"finished    in {seconds:.0f} s; validation loss {trained.validation[-1][1]:.4f} nats "
+            "per character, over all of the held-out text"
+        )
+        print(f"saved       {path}")
+    if options.plot and trained.losses:
+        plot_losses(options.out / "loss.png", trained.losses, trained.validation)
+        print(f"plotted     {options.out / 'loss.png'}")
+    if trained.interrupted:
+        return 130
+    print("sample")
+    prompt = "\n" if "\n" in tokenizer.characters else tokenizer.characters[0]
+    write(done, prompt, 300, np.random.default_rng(recipe.seed), 0.8)
+    word = shlex.quote((text.split() or [prompt])[0])
+    print(f"more        python -m minigrad_nn generate --checkpoint {path} --prompt {word}")
+    return 0
+
+
+def run_generate(options: argparse.Namespace) -> int:
+    """Continue the prompt with the checkpoint's model."""
+    loaded = checkpoint.load(options.checkpoint)
+    rng = np.random.default_rng(options.seed)
+    write(loaded, options.prompt, options.tokens, rng, options.temperature, options.top_k, options.top_p)
+    return 0
+
+
+def write(model: Checkpoint, prompt: str, n_tokens: int, *how: Any) -> None:
+    """Print a prompt and its continuation, each character as soon as it is chosen."""
+    if n_tokens < 0:
+        raise SamplingError(f"--tokens should be at least 0, got {n_tokens}")
+    ids = model.tokenizer.encode(prompt)
+    print(prompt, end="", flush=True)
+    steps = continuations(model.params, ids[None], model.config, *how)
+    for _, token in zip(range(n_tokens), steps, strict=False):  # the second has no end
+        print(model.tokenizer.decode(token), end="", flush=True)
+    print()

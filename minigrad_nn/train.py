@@ -1,0 +1,145 @@
+"""Train a model on a text: the loop, and the measure of how well it went."""
+
+import math
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import minigrad
+from minigrad.errors import MinigradError
+from minigrad_nn import model
+from minigrad_nn.data import Split, random_batch, windows
+from minigrad_nn.extras import require
+from minigrad_nn.model import Config
+from minigrad_nn.optim import NonFiniteError, adamw, clip_by_global_norm
+from minigrad_nn.schedule import warmup_cosine
+
+__all__ = ["Recipe", "RecipeError", "Trained", "evaluate", "train"]
+
+
+class RecipeError(MinigradError, ValueError):
+    """A recipe that cannot be followed."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train."""
+
+    steps: int = 2000
+    batch: int = 12  # sequences a step
+    rate: float = 3e-3  # peak learning rate
+    floor: float = 0.1  # last learning rate, as a fraction of the peak
+    warmup: int = 100  # steps until the peak; at most a tenth of all steps are used
+    b2: float = 0.99  # AdamW's memory of squares
+    weight_decay: float = 0.1
+    clip: float = 1.0  # largest norm of the gradient
+    evaluate_every: int = 500  # steps between evaluations on held-out text
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch", "evaluate_every"):
+            if getattr(self, name) < 1:
+                raise RecipeError(f"Recipe: {name} should be at least 1, got {getattr(self, name)}")
+        for name in ("rate", "clip"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise RecipeError(f"Recipe: {name} should be positive and finite, got {getattr(self, name)}")
+        if self.warmup < 0 or self.weight_decay < 0 or not 0 <= self.floor <= 1:
+            raise RecipeError(
+                "Recipe: wanted warmup >= 0, weight_decay >= 0 and floor in [0, 1], "
+                f"got {self.warmup}, {self.weight_decay} and {self.floor}"
+            )
+
+    def schedule(self) -> Callable[[int], float]:
+        """The learning rate as a function of the step."""
+        warmup = min(self.warmup, self.steps // 10)
+        return warmup_cosine(self.rate, warmup, self.steps, self.floor * self.rate)
+
+
+class Trained(NamedTuple):
+    """What training leaves."""
+
+    params: dict[str, Any]
+    step: int  # steps made
+    losses: list[float]  # training loss of each step
+    validation: list[tuple[int, float]]  # (steps made, validation loss)
+    interrupted: bool  # stopped by Ctrl-C before the last step
+
+
+def train(params: dict[str, Any], config: Config, text: Split, recipe: Recipe, show: bool = True) -> Trained:
+    """Follow the recipe. Ctrl-C ends it early, after a whole step, and what was reached is returned.
+
+    Parameters
+    ----------
+    show
+        Whether to show a progress bar with loss, tokens per second and time left, on standard error.
+
+    Raises
+    ------
+    NonFiniteError
+        If the loss or a gradient is infinite or NaN, naming the step.
+    """
+    optimiser = adamw(recipe.schedule(), b2=recipe.b2, weight_decay=recipe.weight_decay)
+    state = optimiser.init(params)
+    rng = np.random.default_rng(recipe.seed)
+    losses: list[float] = []
+    validation: list[tuple[int, float]] = []
+    interrupted = False
+    with _progress_bar(recipe, config, show) as bar:
+        try:
+            for step in range(recipe.steps):
+                ids, targets = random_batch(text.train, recipe.batch, config.context, rng)
+                loss, grads = minigrad.value_and_grad(model.loss, params, ids, targets, config)
+                refuse_divergence(float(loss))
+                grads, _ = clip_by_global_norm(grads, recipe.clip)
+                params, state = optimiser.update(grads, state, params)
+
+                losses.append(float(loss))
+                bar.set_description(f"step {step + 1}, loss {np.mean(losses[-20:]):.3f}", refresh=False)
+                bar.update(targets.size)
+                if (step + 1) % recipe.evaluate_every == 0 or step + 1 == recipe.steps:
+                    held_out = evaluate(params, windows(text.validation, 64, config.context), config)
+                    validation.append((step + 1, held_out))
+                    if show:
+                        recent = np.mean(losses[-recipe.evaluate_every :])
+                        bar.write(f"step {step + 1:5}   loss {recent:.4f}   validation loss {held_out:.4f}")
+        except KeyboardInterrupt:
+            interrupted = True
+        except NonFiniteError as error:
+            raise NonFiniteError(
+                f"training diverged at step {len(losses) + 1}: {error}; try a lower learning rate"
+            ) from error
+    return Trained(params, len(losses), losses, validation, interrupted)
+
+
+Batch = tuple[np.ndarray, np.ndarray]  # tokens and their targets, each (B, T)
+
+
+def evaluate(params: dict[str, Any], batches: Iterable[Batch], config: Config) -> float:
+    """Return the mean loss over all targets of all batches: a smaller batch counts for less."""
+    total, count = 0.0, 0
+    for ids, targets in batches:
+        total += float(model.loss(params, ids, targets, config)) * targets.size
+        count += targets.size
+    return total / count
+
+
+def refuse_divergence(loss: float) -> None:
+    """Raise a NonFiniteError if a loss is infinite or NaN."""
+    if not math.isfinite(loss):
+        raise NonFiniteError(f"the loss is {loss}")
+
+
+def _progress_bar(recipe: Recipe, config: Config, show: bool) -> Any:
+    tqdm = require("tqdm", "the progress bar").tqdm
+    return tqdm(
+        total=recipe.steps * recipe.batch * config.context,
+        unit="tok",
+        unit_scale=True,
+        disable=not show,
+        dynamic_ncols=True,
+        mininterval=0.2 if sys.stderr.isatty() else 15,  # a log file wants few lines
+        bar_format="{desc}  {percentage:3.0f}% |{bar}| {rate_fmt}  {elapsed} gone, {remaining} left",
+    )

@@ -1,0 +1,161 @@
+"""Training: the loss falls, runs repeat, and every way to stop leaves the parameters of the last whole step."""
+
+import numpy as np
+import pytest
+
+import minigrad
+from minigrad import tree
+from minigrad_nn import model
+from minigrad_nn import train as module
+from minigrad_nn.data import language_reference, split, windows
+from minigrad_nn.init import init
+from minigrad_nn.model import Config
+from minigrad_nn.optim import NonFiniteError
+from minigrad_nn.plot import plot_losses
+from minigrad_nn.tokenizer import CharacterTokenizer
+from minigrad_nn.train import Recipe, RecipeError, evaluate, train
+
+TEXT = language_reference()[:6000]
+TOKENIZER = CharacterTokenizer.of(TEXT)
+CONFIG = Config(TOKENIZER.vocab_size, n_layer=1, width=16, n_head=2, n_kv_head=1, head_dim=8, hidden=16, context=16)
+PARTS = split(TOKENIZER.encode(TEXT), CONFIG.context)
+RECIPE = Recipe(steps=30, batch=8, rate=1e-2, warmup=5, evaluate_every=15)
+
+
+@pytest.fixture
+def params():
+    return init(CONFIG, np.random.default_rng(0))
+
+
+def test_a_few_steps_lower_the_loss_on_held_out_text(params):
+    before = evaluate(params, windows(PARTS.validation, 64, CONFIG.context), CONFIG)
+    trained = train(params, CONFIG, PARTS, RECIPE, show=False)
+    assert trained.step == len(trained.losses) == 30
+    assert not trained.interrupted
+    assert [step for step, _ in trained.validation] == [15, 30]
+    assert trained.validation[-1][1] < before - 0.5
+    assert np.mean(trained.losses[-5:]) < np.mean(trained.losses[:5]) - 0.5
+    after = evaluate(trained.params, windows(PARTS.validation, 64, CONFIG.context), CONFIG)
+    assert after == trained.validation[-1][1]
+
+
+def test_a_run_repeats_with_its_seed_and_leaves_the_first_parameters_alone(params):
+    copies = tree.map(np.copy, params)
+    recipe = Recipe(steps=4, batch=2, seed=3)
+    first = train(params, CONFIG, PARTS, recipe, show=False)
+    again = train(params, CONFIG, PARTS, recipe, show=False)
+    other = train(params, CONFIG, PARTS, Recipe(steps=4, batch=2, seed=4), show=False)
+    assert first.losses == again.losses != other.losses
+    for old, copy in zip(tree.leaves(params), tree.leaves(copies), strict=True):
+        np.testing.assert_array_equal(old, copy)
+
+
+def test_everything_stays_float32(params):
+    trained = train(params, CONFIG, PARTS, Recipe(steps=2, batch=2), show=False)
+    assert {leaf.dtype for leaf in tree.leaves(trained.params)} == {np.dtype(np.float32)}
+
+
+def test_evaluation_weighs_each_target_the_same(monkeypatch):
+    """Losses 3 over two targets and 1 over six: their mean is 1.5, the mean of means 2."""
+    monkeypatch.setattr(module.model, "loss", lambda params, ids, targets, config: params[targets.size])
+    batches = [(np.zeros((1, size), int), np.zeros((1, size), int)) for size in (2, 6)]
+    assert evaluate({2: 3.0, 6: 1.0}, batches, CONFIG) == 1.5
+
+
+def test_evaluation_covers_the_whole_text_in_any_batches(params):
+    whole = PARTS.validation[:70]                                   # four sequences of 16, and 5 targets more
+    losses = [evaluate(params, windows(whole, batch, CONFIG.context), CONFIG) for batch in (1, 3, 64)]
+    np.testing.assert_allclose(losses, losses[0], rtol=1e-6)
+
+
+def test_ctrl_c_keeps_the_last_whole_step(params, monkeypatch):
+    steps = iter(range(100))
+    value_and_grad = minigrad.value_and_grad
+
+    def interrupted(*args):
+        if next(steps) == 3:
+            raise KeyboardInterrupt
+        return value_and_grad(*args)
+
+    whole = train(params, CONFIG, PARTS, RECIPE, show=False)
+    monkeypatch.setattr(minigrad, "value_and_grad", interrupted)
+    trained = train(params, CONFIG, PARTS, RECIPE, show=False)
+    assert trained.interrupted
+    assert trained.step == 3
+    assert trained.losses == whole.losses[:3]
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_and_says_when(params, monkeypatch):
+    steps = iter(range(100))
+
+    def diverging(loss, params, *args):
+        value = np.float32(np.nan if next(steps) == 2 else 1.0)
+        return value, tree.map(np.zeros_like, params)
+
+    monkeypatch.setattr(minigrad, "value_and_grad", diverging)
+    with pytest.raises(NonFiniteError, match="diverged at step 3: the loss is nan; try a lower learning rate"):
+        train(params, CONFIG, PARTS, RECIPE, show=False)
+
+
+def test_a_gradient_that_is_not_finite_stops_the_run_and_is_named(params, monkeypatch):
+    def diverging(loss, params, *args):
+        return np.float32(1.0), tree.map(np.zeros_like, params) | {"norm": np.full(16, np.inf, np.float32)}
+
+    monkeypatch.setattr(minigrad, "value_and_grad", diverging)
+    with pytest.raises(NonFiniteError, match="diverged at step 1: gradients that are not finite: norm"):
+        train(params, CONFIG, PARTS, RECIPE, show=False)
+
+
+def test_the_bar_shows_loss_and_speed_and_evaluations_are_printed(params, capsys):
+    train(params, CONFIG, PARTS, Recipe(steps=2, batch=2), show=True)
+    out, err = capsys.readouterr()
+    assert "step 2, loss " in err and "tok/s" in err and "left" in err
+    assert "step     2   loss " in out and "validation loss " in out
+
+
+def test_nothing_is_shown_when_not_asked(params, capsys):
+    train(params, CONFIG, PARTS, Recipe(steps=2, batch=2), show=False)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_schedule_warms_up_for_at_most_a_tenth():
+    rate = Recipe(steps=50, rate=1.0, warmup=100, floor=0.1).schedule()
+    assert rate(0) == pytest.approx(0.2)
+    assert rate(4) == 1.0
+    assert rate(49) == pytest.approx(0.1)
+    assert Recipe(steps=1).schedule()(0) == pytest.approx(3e-4)     # the only step is the last
+
+
+@pytest.mark.parametrize(("change", "says"), [
+    ({"steps": 0}, "steps should be at least 1, got 0"),
+    ({"batch": -2}, "batch should be at least 1"),
+    ({"rate": 0.0}, "rate should be positive and finite"),
+    ({"rate": float("nan")}, "rate should be positive and finite"),
+    ({"clip": -1.0}, "clip should be positive and finite"),
+    ({"warmup": -1}, "warmup >= 0"),
+    ({"floor": 2.0}, r"floor in \[0, 1\]"),
+])
+def test_impossible_recipes_are_refused(change, says):
+    with pytest.raises(RecipeError, match=says):
+        Recipe(**change)
+
+
+def test_the_loss_curve_is_drawn(tmp_path):
+    plot_losses(tmp_path / "loss.png", list(np.linspace(4, 2, 120)), [(60, 3.1), (120, 2.2)])
+    assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
+    plot_losses(tmp_path / "short.png", [4.0], [])
+    assert (tmp_path / "short.png").stat().st_size > 1000
+
+
+def test_the_model_is_what_is_trained(params, monkeypatch):
+    """The engine sees model.loss and the parameters, nothing in between."""
+    seen = []
+    value_and_grad = minigrad.value_and_grad
+
+    def looking(loss, params, *args):
+        seen.append((loss, tree.structure(params)))
+        return value_and_grad(loss, params, *args)
+
+    monkeypatch.setattr(minigrad, "value_and_grad", looking)
+    train(params, CONFIG, PARTS, Recipe(steps=1), show=False)
+    assert seen == [(model.loss, tree.structure(params))]
