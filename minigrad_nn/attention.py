@@ -55,8 +55,8 @@ def masked_softmax(scores: Array, mask: np.ndarray | None = None) -> Array:
         return softmax(scores)
     _check_mask("masked_softmax", mask, scores.shape)
     hidden = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask.astype(scores.dtype)
-    top = np.max(hidden, axis=-1, keepdims=True)
-    e = np.exp(hidden - stop_gradient(np.where(top == -np.inf, 0, top)))  # -inf - -inf would be NaN
+    top = np.max(stop_gradient(hidden), axis=-1, keepdims=True)
+    e = np.exp(hidden - np.where(top == -np.inf, 0, top))  # -inf - -inf would be NaN
     total = np.sum(e, axis=-1, keepdims=True)
     return e / (total + (total == 0))
 

@@ -168,7 +168,8 @@ def gelu(x: Array) -> Array:
 
 # ---- softmax -------------------------------------------------------------------------------------
 
-# Softmax does not change when a row is shifted, so the shift that keeps exp finite needs no gradient.
+# A softmax does not change when its row is shifted, so the shift that keeps exp finite needs no gradient: it
+# would be zero, and a quarter of the time forwards and back.
 
 
 def softmax(x: Array) -> Array:
@@ -176,7 +177,7 @@ def softmax(x: Array) -> Array:
 
     x (..., V) -> (..., V).     `attention.masked_softmax` is for rows that may be entirely -inf.
     """
-    e = np.exp(x - stop_gradient(np.max(x, axis=-1, keepdims=True)))
+    e = np.exp(x - np.max(stop_gradient(x), axis=-1, keepdims=True))
     return e / np.sum(e, axis=-1, keepdims=True)
 
 
@@ -185,7 +186,7 @@ def log_softmax(x: Array) -> Array:
 
     x (..., V) -> (..., V).
     """
-    shifted = x - stop_gradient(np.max(x, axis=-1, keepdims=True))
+    shifted = x - np.max(stop_gradient(x), axis=-1, keepdims=True)
     return shifted - np.log(np.sum(np.exp(shifted), axis=-1, keepdims=True))
 
 
@@ -280,7 +281,7 @@ def cross_entropy(logits: Array, targets: np.ndarray, ignore_index: int = -100) 
             f"cross_entropy: targets should be in 0..{classes - 1} for logits (..., {classes}), "
             f"or ignore_index = {ignore_index}, got {wrong}"
         )
-    shifted = logits - stop_gradient(np.max(logits, axis=-1, keepdims=True))
+    shifted = logits - np.max(stop_gradient(logits), axis=-1, keepdims=True)
     chosen = np.take_along_axis(shifted, targets[..., None], axis=-1)  # (..., 1)
     losses = np.log(np.sum(np.exp(shifted), axis=-1, keepdims=True)) - chosen
     return np.sum(losses) / max(targets.size, 1)
