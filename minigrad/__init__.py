@@ -1,8 +1,29 @@
 """Automatic differentiation for plain NumPy code."""
 
 from minigrad import errors, tree
+from minigrad.array import array
+from minigrad.custom import checkpoint, custom_adjoint
+from minigrad.debug import debug
+from minigrad.jacobians import hessian, hvp, jacobian
 from minigrad.special import erf
 from minigrad.tensor import Tensor
 from minigrad.transforms import grad, jvp, stop_gradient, value_and_grad, vjp
 
-__all__ = ["Tensor", "erf", "errors", "grad", "jvp", "stop_gradient", "tree", "value_and_grad", "vjp"]
+__all__ = [
+    "Tensor",
+    "array",
+    "checkpoint",
+    "custom_adjoint",
+    "debug",
+    "erf",
+    "errors",
+    "grad",
+    "hessian",
+    "hvp",
+    "jacobian",
+    "jvp",
+    "stop_gradient",
+    "tree",
+    "value_and_grad",
+    "vjp",
+]

@@ -5,6 +5,7 @@
     ├── UnsupportedError     (NotImplementedError)  a NumPy function, method or keyword that is not differentiated
     ├── MissingAdjoint       (NotImplementedError)  the derivative exists, but nobody has written it
     ├── OverwrittenError     (RuntimeError)         an array the tape relies on changed before the backward pass
+    ├── NonFiniteError       (FloatingPointError)   under minigrad.debug(): a NaN or infinity appeared
     ├── LeakedTensorError    (RuntimeError)         a Tensor used after the call that created it had ended
     ├── ShapeError           (ValueError)           an array of the wrong shape
     ├── DtypeError           (TypeError)            an array of the wrong dtype, such as an integer parameter
@@ -29,6 +30,7 @@ __all__ = [
     "LeakedTensorError",
     "MinigradError",
     "MissingAdjoint",
+    "NonFiniteError",
     "OverwrittenError",
     "ShapeError",
     "StructureError",
@@ -57,6 +59,10 @@ class MissingAdjoint(MinigradError, NotImplementedError):
 
 class OverwrittenError(MinigradError, RuntimeError):
     """An array that the backward pass needs was changed after the forward pass had used it."""
+
+
+class NonFiniteError(MinigradError, FloatingPointError):
+    """A NaN or an infinity appeared; raised under `minigrad.debug()` only."""
 
 
 class LeakedTensorError(MinigradError, RuntimeError):

@@ -161,7 +161,7 @@ def _signature(function: Callable[..., Any]) -> dict[str, Any]:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # a builtin without a signature
         return {}
-    return {p.name: p.default for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY, p.POSITIONAL_ONLY)}
+    return {p.name: p.default for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
 
 
 def leading(n: int, names: list[str]) -> Bind:

@@ -60,7 +60,7 @@ def _write(out: Any, result: Any, function: Any) -> Any:
             f"{public_name(function)} was asked to write a Tensor into a plain array (out= or an augmented "
             "assignment), which cannot carry its gradient.\n"
             f"  at   {here()}\n"
-            "  fix  make the array from a Tensor (np.zeros_like(t), np.empty_like(t)), or write y = y + t instead of y += t"
+            "  fix  make the array from a Tensor (np.zeros_like(t), np.empty_like(t)), or write y = y + t for y += t"
         )
     if not np.can_cast(getattr(result, "dtype", type(result)), out.dtype, "same_kind"):  # type: ignore[attr-defined]
         raise TypeError(f"{public_name(function)}: cannot cast {result.dtype} to {out.dtype} for out= ({here()})")  # type: ignore[attr-defined]
@@ -83,7 +83,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
     else:
         methods = _METHODS.get(method, {})
         if ufunc not in methods:
-            raise unsupported(f"{public_name(ufunc)}.{method}", f"{method} is differentiated for {_names(methods)}")
+            raise unsupported(f"{public_name(ufunc)}.{method}", f"it is differentiated for {_names(methods)}")
         result = _reduced(methods[ufunc], method, inputs, kwargs)
     return result if out is None else _write(out, result, ufunc)
 
@@ -125,7 +125,8 @@ def _at(ufunc: np.ufunc, target: Any, index: Any, *values: Any) -> None:
     """Do `ufunc.at(target, index, value)` on a Tensor: unbuffered, so that repeated indices accumulate."""
     if not isinstance(target, Recorded):
         raise CutGraphError(
-            f"{public_name(ufunc)}.at was asked to write a Tensor into a plain array, which cannot carry its gradient.\n"
+            f"{public_name(ufunc)}.at was asked to write a Tensor into a plain array, which cannot carry its gradient."
+            "\n"
             f"  at   {here()}\n"
             "  fix  make the array from a Tensor: np.zeros_like(t)"
         )

@@ -9,6 +9,8 @@ values, is recorded by the outer one, and the levels cannot be confused.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from contextvars import ContextVar
 from types import CodeType
 from typing import Any
 
@@ -59,6 +61,8 @@ class Tape:
     Nodes refer to each other by slot numbers and hold values, never Tensors: a Tensor refers to its tape, so there is
     no reference cycle, and what no adjoint names is freed as soon as the user's code lets go of it.
     """
+
+    look_at_gradient: Callable[..., None] | None = None  # see minigrad.debug
 
     def __init__(self) -> None:
         self.level = next(_levels)
@@ -166,7 +170,7 @@ class Tape:
         grads = _Accumulator(self.specs)
         for slot, seed in seeds.items():
             grads.add(slot, seed)
-        values, specs, add = grads.values, self.specs, grads.add
+        values, specs, add, look = grads.values, self.specs, grads.add, self.look_at_gradient
         invalid = _Flag()
         # A floating-point "invalid operation" is the only way a NaN comes out of numbers, and the processor notices
         # it for free: so that 0 * inf can be answered (see `_zero_stays_zero`) without looking at every array.
@@ -195,6 +199,8 @@ class Tape:
                         gradient = sum_to(gradient, shape, node.op.name)
                     if gradient.dtype is not dtype:
                         gradient = _as_dtype(gradient, dtype)
+                    if look is not None:
+                        look(node, g, kept, gradient)
                     if values[slot] is None:
                         values[slot] = gradient
                     else:
@@ -207,6 +213,10 @@ def _as_dtype(gradient: Any, dtype: np.dtype[Any]) -> Any:
     if dtype.kind != "c" and gradient.dtype.kind == "c":
         gradient = np.real(gradient)
     return gradient.astype(dtype, copy=False)
+
+
+KIND: ContextVar[type[Tape]] = ContextVar("KIND", default=Tape)
+"""The class of tape that differentiations use now: `minigrad.debug` sets another."""
 
 
 class _Accumulator:

@@ -192,7 +192,8 @@ class Tensor(Recorded):
         return self.shape[0]
 
     def __repr__(self) -> str:
-        return f"Tensor({np.array2string(np.asarray(plain(self)), separator=', ', prefix='Tensor(')}, dtype={self.dtype})"
+        elements = np.array2string(np.asarray(plain(self)), separator=", ", prefix="Tensor(")
+        return f"Tensor({elements}, dtype={self.dtype})"
 
     def __format__(self, spec: str) -> str:
         return format(plain(self), spec) if spec else str(self)
@@ -266,14 +267,17 @@ class Tensor(Recorded):
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
         """As `numpy.ndarray.reshape`: the shape as a tuple or as separate arguments."""
         shape = shape[0] if len(shape) == 1 else shape
-        return numpy.reshape(self, shape, order=order) if copy is None else numpy.reshape(self, shape, order=order, copy=copy)
+        keywords = {} if copy is None else {"copy": copy}
+        return numpy.reshape(self, shape, order=order, **keywords)
 
     def transpose(self, *axes: Any) -> Any:
         """As `numpy.ndarray.transpose`: the axes as a tuple or as separate arguments."""
         axes = axes[0] if len(axes) == 1 else axes
         return numpy.transpose(self, axes or None)
 
-    def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:
+    def astype(
+        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+    ) -> Any:
         """As `numpy.ndarray.astype`. A cast to integers or booleans has no gradient and gives a plain array."""
         if not copy and self.dtype == np.dtype(dtype):
             return self
@@ -349,7 +353,7 @@ def _operator(ufunc: np.ufunc, name: str) -> None:
 
 
 def _leaves_alone(x: Any) -> bool:
-    """Tell whether an operand asks NumPy to leave it alone (`__array_ufunc__ = None`), to handle the operator itself."""
+    """Tell whether an operand asks NumPy to leave it alone (`__array_ufunc__ = None`): it handles the operator."""
     return type(x) is not float and getattr(x, "__array_ufunc__", True) is None
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from minigrad import tree
 from minigrad.errors import DtypeError, MinigradError, ShapeError, UnusedParameterWarning, here
 from minigrad.op import Recorded
-from minigrad.tape import Tape
+from minigrad.tape import KIND
 from minigrad.tensor import Tensor, dtype_of, plain
 
 __all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
@@ -40,7 +40,7 @@ class _Run:
 
     def __init__(self, who: str, primals: Sequence[Any], names: Sequence[str]) -> None:
         self.who = who
-        self.tape = Tape()
+        self.tape = KIND.get()()
         self.leaves: list[Any] = []
         self.paths: list[str] = []
         self.structures: list[tree.Structure] = []
@@ -144,7 +144,9 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         for i, (c, r) in enumerate(zip(cotangents, results, strict=True)):
             if np.shape(c) != np.shape(r):
                 place = f" {i} of {n_results}" if n_results > 1 else ""
-                raise ShapeError(f"vjp: cotangent{place} has shape {np.shape(c)}, the result has {np.shape(r)} ({here()})")
+                raise ShapeError(
+                    f"vjp: cotangent{place} has shape {np.shape(c)}, the result has {np.shape(r)} ({here()})"
+                )
             if run.own(r):
                 if dtype_of(c) != r.dtype:
                     c = (c if hasattr(c, "astype") else np.asarray(c)).astype(r.dtype)

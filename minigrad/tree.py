@@ -36,8 +36,8 @@ class Structure:
             return "*"
         if self.kind is type(None):
             return "None"
-        inside = ", ".join(f"{step.lstrip('.')}: {child}" for step, child in zip(self.steps, self.children, strict=True))
-        return f"{self.kind.__name__}({inside})"
+        parts = [f"{s.removeprefix('.')}: {child}" for s, child in zip(self.steps, self.children, strict=True)]
+        return f"{self.kind.__name__}({', '.join(parts)})"
 
 
 LEAF = Structure(None)
