@@ -6,12 +6,12 @@ case, and `cases.cases(row)` draws its arrays again.
 
 import numpy as np
 import pytest
-from cases import cases, collect, outputs
-from numeric import central_difference
-from samples import direction, generator
 
 import minigrad
+from cases import cases, collect, outputs
 from minigrad.op import COMPOSITES, OPS, public_name
+from numeric import central_difference
+from samples import direction, generator
 
 ROWS = collect()
 
@@ -67,7 +67,9 @@ def test_value_is_numpys(row):
         for a, b in zip(got, wanted, strict=True):
             assert np.shape(a) == np.shape(b), case
             assert np.asarray(a).dtype == np.asarray(b).dtype, case
-            np.testing.assert_allclose(a, b, rtol=0 if row.exact else 1e-13, atol=0 if row.exact else 1e-14, err_msg=str(case))
+            np.testing.assert_allclose(
+                a, b, rtol=0 if row.exact else 1e-13, atol=0 if row.exact else 1e-14, err_msg=str(case)
+            )
 
 
 @rows()
@@ -81,7 +83,9 @@ def test_gradient_against_the_complex_step(row):
     for case in cases(row):
         tangents, cotangents = seeded(case)
         moved = [x + 1e-30j * t for x, t in zip(case.primals, tangents, strict=True)]
-        wanted = sum(float(np.sum(np.imag(g * y))) for g, y in zip(cotangents, case(*moved), strict=True)) / 1e-30
+        wanted = (
+            sum(float(np.sum(np.imag(g * y))) for g, y in zip(cotangents, case(*moved), strict=True)) / 1e-30
+        )
         got = pulled(case, cotangents=cotangents)
         scale = max((float(np.max(np.abs(g), initial=0)) for g in got), default=0)
         agree(pairing(got, tangents), wanted, 1e-12, case, scale)
@@ -180,7 +184,9 @@ def test_complex_gradient(row):
     for case in cases(row):
         rng = generator(f"{case} imaginary parts")
         parts = (rng.uniform(0.2, 1, x.shape) for x in case.primals)
-        check_gradient(case.at(*(x + 1j * part.round(2) for x, part in zip(case.primals, parts, strict=True))))
+        check_gradient(
+            case.at(*(x + 1j * part.round(2) for x, part in zip(case.primals, parts, strict=True)))
+        )
 
 
 def test_every_function_has_one_row():

@@ -13,9 +13,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+
 from samples import Real, generator, leaves, positive, real, replaced
 
-__all__ = ["Case", "Row", "binary", "call", "cases", "collect", "only", "outputs", "positive", "real", "row", "unary"]
+__all__ = [
+    "Case",
+    "Row",
+    "binary",
+    "call",
+    "cases",
+    "collect",
+    "only",
+    "outputs",
+    "positive",
+    "real",
+    "row",
+    "unary",
+]
 
 
 @dataclass(frozen=True)
@@ -57,7 +71,9 @@ class Case:
         return self.row.through(*args, **replaced(self.call.kwargs, given))
 
     def __call__(self, *arrays):
-        return tuple(x for x in outputs(self.result(*arrays)) if np.dtype(getattr(x, "dtype", int)).kind in "fc")
+        return tuple(
+            x for x in outputs(self.result(*arrays)) if np.dtype(getattr(x, "dtype", int)).kind in "fc"
+        )
 
     def at(self, *primals):
         """Return the case with other arrays."""
@@ -95,7 +111,15 @@ def unary(**domain) -> list[Call]:
 
 def binary(x=real, y=real) -> list[Call]:
     """Return calls of a function of two arrays: equal shapes, all kinds of broadcasting, and Python numbers."""
-    shapes = [((3, 2), (3, 2)), ((3, 2), (2,)), ((2, 1, 4), (3, 1)), ((3,), ()), ((), (2, 2)), ((1, 2), (3, 1)), ((), ())]
+    shapes = [
+        ((3, 2), (3, 2)),
+        ((3, 2), (2,)),
+        ((2, 1, 4), (3, 1)),
+        ((3,), ()),
+        ((), (2, 2)),
+        ((1, 2), (3, 1)),
+        ((), ()),
+    ]
     return [call(x(*a), y(*b)) for a, b in shapes] + [call(x(2, 2), 1.5), call(0.75, y(3))]
 
 
@@ -116,5 +140,7 @@ def cases(row_: Row) -> list[Case]:
 
 def collect() -> list[Row]:
     """Return the rows of every file of this folder."""
-    modules = (importlib.import_module(f"cases.{m.name}") for m in sorted(pkgutil.iter_modules(__path__), key=str))
+    modules = (
+        importlib.import_module(f"cases.{m.name}") for m in sorted(pkgutil.iter_modules(__path__), key=str)
+    )
     return [r for module in modules for r in module.ROWS]
