@@ -15,11 +15,13 @@ def flat(x):
 
 
 def matmul_left_adjoint(g, x_shape, y):
-    """g y^T."""
+    """g y^T; for one matrix y and a batch of g, as one product."""
     if np.ndim(y) == 1:
         return np.expand_dims(g, -1) * y
     if len(x_shape) == 1:
         return np.matmul(y, np.expand_dims(g, -1))[..., 0]
+    if np.ndim(y) == 2 and len(x_shape) > 2:
+        return np.reshape(np.matmul(flat(g), np.transpose(y)), x_shape)
     return np.matmul(g, np.swapaxes(y, -1, -2))
 
 
