@@ -7,6 +7,7 @@ from minigrad.debug import debug
 from minigrad.jacobians import hessian, hvp, jacobian
 from minigrad.special import erf
 from minigrad.tensor import Tensor
+from minigrad.trace import trace
 from minigrad.transforms import grad, jvp, stop_gradient, value_and_grad, vjp
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "jacobian",
     "jvp",
     "stop_gradient",
+    "trace",
     "tree",
     "value_and_grad",
     "vjp",

@@ -17,8 +17,12 @@ from minigrad.tensor import dtype_of, plain
 __all__ = ["debug"]
 
 
-class DebugTape(tape.Tape):
+class DebugTape(tape.Tape, tape.Observer):
     """A tape that looks at every result and every gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.observer = self
 
     def record(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Record an op; raise if its result is the first to be non-finite, or float64 out of float32."""
@@ -32,7 +36,7 @@ class DebugTape(tape.Tape):
             _check_width(op, inputs, params, out)
         return result
 
-    def look_at_gradient(self, node: tape.Node, g: Any, kept: tuple[Any, ...], gradient: Any) -> None:
+    def sent(self, node: tape.Node, g: Any, kept: tuple[Any, ...], gradient: Any) -> None:
         """Raise if this gradient is the first non-finite one of the backward pass."""
         what = _new_trouble(gradient, g if isinstance(g, tuple) else (g,))
         if what:
@@ -105,8 +109,8 @@ def debug() -> Iterator[None]:
     DtypeError
         When an op on float32 Tensors gives float64.
     """
-    token = tape.KIND.set(DebugTape)
+    token = tape.NEW_TAPE.set(DebugTape)
     try:
         yield
     finally:
-        tape.KIND.reset(token)
+        tape.NEW_TAPE.reset(token)

@@ -6,6 +6,7 @@
     ├── MissingAdjoint       (NotImplementedError)  the derivative exists, but nobody has written it
     ├── OverwrittenError     (RuntimeError)         an array the tape relies on changed before the backward pass
     ├── NonFiniteError       (FloatingPointError)   under minigrad.debug(): a NaN or infinity appeared
+    ├── ControlFlowError     (RuntimeError)         Python control flow on a value, in a function being compiled
     ├── LeakedTensorError    (RuntimeError)         a Tensor used after the call that created it had ended
     ├── ShapeError           (ValueError)           an array of the wrong shape
     ├── DtypeError           (TypeError)            an array of the wrong dtype, such as an integer parameter
@@ -25,6 +26,7 @@ from types import CodeType, FrameType
 import numpy
 
 __all__ = [
+    "ControlFlowError",
     "CutGraphError",
     "DtypeError",
     "LeakedTensorError",
@@ -63,6 +65,10 @@ class OverwrittenError(MinigradError, RuntimeError):
 
 class NonFiniteError(MinigradError, FloatingPointError):
     """A NaN or an infinity appeared; raised under `minigrad.debug()` only."""
+
+
+class ControlFlowError(MinigradError, RuntimeError):
+    """Python control flow depends on a value, in a function that is compiled for any values."""
 
 
 class LeakedTensorError(MinigradError, RuntimeError):
@@ -111,15 +117,17 @@ def user_frame(depth: int = 1) -> FrameType | None:
     `depth` is how many frames can be passed over unseen, as in `sys._getframe`.
     """
     frame: FrameType | None = sys._getframe(depth)
-    while frame is not None:
-        name = frame.f_code.co_filename
-        internal = _internal.get(name)
-        if internal is None:
-            internal = _internal[name] = name.startswith(_OURS)
-        if not internal:
-            break
+    while frame is not None and is_internal(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
+
+
+def is_internal(file: str) -> bool:
+    """Tell whether a file belongs to minigrad or NumPy."""
+    internal = _internal.get(file)
+    if internal is None:
+        internal = _internal[file] = file.startswith(_OURS) or file.startswith("<__array_function__")
+    return internal
 
 
 def source_line(code: CodeType | None, instruction: int) -> SourceLine | None:
@@ -136,3 +144,13 @@ def here() -> str:
     """Return `file:line    text` of the user's code that is running now."""
     frame = user_frame()
     return "<unknown>" if frame is None else str(SourceLine(frame.f_code.co_filename, frame.f_lineno))
+
+
+def unsupported(name: str, reason: str) -> UnsupportedError:
+    """Return the error for a function that is not differentiated."""
+    return UnsupportedError(
+        f"{name} of a Tensor is not supported: {reason}\n"
+        f"  at   {here()}\n"
+        "  fix  write it with other NumPy functions, or wrap it in minigrad.custom_adjoint;\n"
+        "       where no gradient is wanted, pass minigrad.stop_gradient(t)"
+    )

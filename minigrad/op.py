@@ -22,7 +22,20 @@ import numpy as np
 from minigrad.errors import LeakedTensorError, here
 from minigrad.shapes import shape_of
 
-__all__ = ["COMPOSITES", "OPS", "REFUSED", "Op", "Recorded", "Rule", "composite", "define", "missing", "refuse"]
+__all__ = [
+    "COMPOSITES",
+    "OPS",
+    "REFUSED",
+    "Op",
+    "Recorded",
+    "Rule",
+    "as_array",
+    "available",
+    "composite",
+    "define",
+    "missing",
+    "refuse",
+]
 
 Bind = Callable[..., tuple[tuple[Any, ...], dict[str, Any]]]
 
@@ -48,6 +61,11 @@ class Recorded:
         raise NotImplementedError
 
 
+def as_array(x: Any) -> Any:
+    """Return a Tensor as it is, anything else as an array: what a composite does first where NumPy takes lists."""
+    return x if isinstance(x, Recorded) else np.asarray(x)
+
+
 class Rule:
     """One adjoint, and what it asks to be kept for it."""
 
@@ -61,7 +79,8 @@ class Rule:
         # it runs for every recorded op: a loop over the names here cost a third of the whole overhead of an op.
         sources = [_source(name, inputs, defaults) for name in names]
         scope = {"shape_of": shape_of, "defaults": defaults}
-        self.fetch = eval(f"lambda values, out, params, position: ({''.join(s + ', ' for s in sources)})", scope)
+        source = f"lambda values, out, params, position: ({''.join(s + ', ' for s in sources)})"
+        self.fetch = eval(compile(source, __file__, "eval"), scope)
         # Which inputs the rule keeps whole: these are guarded against being overwritten.
         self.arrays = tuple(i for i, name in enumerate(inputs) if name.lstrip("*") in names)
 
@@ -225,6 +244,11 @@ def composite(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., A
         return implementation
 
     return register
+
+
+def available(*names: str) -> list[Any]:
+    """Return the functions of NumPy with these names: some are newer than the oldest NumPy that minigrad runs with."""
+    return [getattr(np, name) for name in names if hasattr(np, name)]
 
 
 def missing(reason: str) -> Callable[..., Any]:

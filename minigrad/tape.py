@@ -20,7 +20,7 @@ from minigrad.errors import MissingAdjoint, OverwrittenError, ShapeError, source
 from minigrad.fingerprint import fingerprint
 from minigrad.op import Op, Recorded, Rule
 from minigrad.shapes import broadcast_axes, shape_of
-from minigrad.tensor import Tensor, dtype_of, plain
+from minigrad.tensor import Tensor, dtype_of, is_symbolic, plain
 
 __all__ = ["Tape", "sum_to"]
 
@@ -55,6 +55,16 @@ class Node:
         self.guards = guards
 
 
+class Observer:
+    """Something that watches a backward pass."""
+
+    def arrived(self, node: Node, g: Any) -> None:
+        """See the whole gradient of a node's result, before it is sent on."""
+
+    def sent(self, node: Node, g: Any, kept: tuple[Any, ...], gradient: Any) -> None:
+        """See what an adjoint made of it for one of the inputs."""
+
+
 class Tape:
     """The ops of one differentiation, in the order they happened.
 
@@ -62,7 +72,8 @@ class Tape:
     no reference cycle, and what no adjoint names is freed as soon as the user's code lets go of it.
     """
 
-    look_at_gradient: Callable[..., None] | None = None  # see minigrad.debug
+    symbolic = False  # a trace, which keeps every op
+    observer: Observer | None = None
 
     def __init__(self) -> None:
         self.level = next(_levels)
@@ -170,7 +181,7 @@ class Tape:
         grads = _Accumulator(self.specs)
         for slot, seed in seeds.items():
             grads.add(slot, seed)
-        values, specs, add, look = grads.values, self.specs, grads.add, self.look_at_gradient
+        values, specs, add, observer = grads.values, self.specs, grads.add, self.observer
         invalid = _Flag()
         # A floating-point "invalid operation" is the only way a NaN comes out of numbers, and the processor notices
         # it for free: so that 0 * inf can be answered (see `_zero_stays_zero`) without looking at every array.
@@ -185,6 +196,8 @@ class Tape:
                     continue
                 if node.guards:
                     _check_guards(node)
+                if observer is not None:
+                    observer.arrived(node, g)
                 for slot, rule, kept in node.parents:
                     if rule.missing is not None:
                         raise _missing(node, rule)
@@ -192,15 +205,15 @@ class Tape:
                     gradient = rule.function(g, *kept)
                     if gradient is None:
                         continue
-                    if invalid.raised and node.op.kind == "elementwise":
+                    if invalid.raised and node.op.kind == "elementwise" and not is_symbolic(g):
                         gradient = _zero_stays_zero(g, gradient)
                     shape, dtype = specs[slot]
                     if gradient.shape != shape:
                         gradient = sum_to(gradient, shape, node.op.name)
                     if gradient.dtype is not dtype:
                         gradient = _as_dtype(gradient, dtype)
-                    if look is not None:
-                        look(node, g, kept, gradient)
+                    if observer is not None:
+                        observer.sent(node, g, kept, gradient)
                     if values[slot] is None:
                         values[slot] = gradient
                     else:
@@ -215,8 +228,8 @@ def _as_dtype(gradient: Any, dtype: np.dtype[Any]) -> Any:
     return gradient.astype(dtype, copy=False)
 
 
-KIND: ContextVar[type[Tape]] = ContextVar("KIND", default=Tape)
-"""The class of tape that differentiations use now: `minigrad.debug` sets another."""
+NEW_TAPE: ContextVar[Callable[[], Tape]] = ContextVar("NEW_TAPE", default=Tape)
+"""What differentiations make their tape with: `minigrad.debug` sets another."""
 
 
 class _Accumulator:

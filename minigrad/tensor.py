@@ -16,7 +16,7 @@ from minigrad.errors import CutGraphError, here, user_frame
 from minigrad.op import COMPOSITES, OPS, Op, Recorded
 from minigrad.rules import index as indexing
 
-__all__ = ["Tensor", "dtype_of", "plain"]
+__all__ = ["Tensor", "dtype_of", "is_symbolic", "plain"]
 
 numpy: Any = np  # NumPy's stubs do not know that its functions answer for Tensors
 
@@ -34,6 +34,15 @@ def plain(x: Any) -> Any:
             x._refresh()
         x = x._value
     return x
+
+
+def is_symbolic(x: Any) -> bool:
+    """Tell whether a trace lies below: what happens to x is being written down, for other values than these."""
+    while isinstance(x, Recorded):
+        if x._tape.symbolic:
+            return True
+        x = x._value
+    return False
 
 
 def _owner(x: Any) -> Any:
@@ -199,7 +208,16 @@ class Tensor(Recorded):
         return format(plain(self), spec) if spec else str(self)
 
     def __bool__(self) -> bool:
-        return bool(plain(self))  # like a comparison with zero: control flow, which has no gradient to lose
+        # Like a comparison with zero: control flow, which has no gradient to lose.
+        if is_symbolic(self):
+            return bool(self._trace().truth(self))
+        return bool(plain(self))
+
+    def _trace(self) -> Any:
+        x: Any = self
+        while not x._tape.symbolic:
+            x = x._value
+        return x._tape
 
     # --- the two protocols ----------------------------------------------------------------------------------------
 
@@ -366,6 +384,9 @@ for _ufunc, _name in (
     (np.remainder, "mod"),
     (np.power, "pow"),
     (np.matmul, "matmul"),
+    (np.bitwise_and, "and"),  # of comparisons, which are Tensors only under a trace
+    (np.bitwise_or, "or"),
+    (np.bitwise_xor, "xor"),
 ):
     _operator(_ufunc, _name)
 
@@ -401,8 +422,8 @@ def _comparison(ufunc: np.ufunc, name: str) -> None:
     setattr(Tensor, name, method)
 
 
-for _name in ("negative", "positive", "absolute"):
-    _unary(getattr(np, _name), {"negative": "__neg__", "positive": "__pos__", "absolute": "__abs__"}[_name])
+for _ufunc, _name in ((np.negative, "neg"), (np.positive, "pos"), (np.absolute, "abs"), (np.invert, "invert")):
+    _unary(_ufunc, f"__{_name}__")
 for _name, _short in (
     ("equal", "eq"),
     ("not_equal", "ne"),

@@ -12,8 +12,7 @@ import numpy as np
 
 from minigrad import tree
 from minigrad.errors import DtypeError, MinigradError, ShapeError, UnusedParameterWarning, here
-from minigrad.op import Recorded
-from minigrad.tape import KIND
+from minigrad.tape import NEW_TAPE
 from minigrad.tensor import Tensor, dtype_of, plain
 
 __all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
@@ -40,7 +39,7 @@ class _Run:
 
     def __init__(self, who: str, primals: Sequence[Any], names: Sequence[str]) -> None:
         self.who = who
-        self.tape = KIND.get()()
+        self.tape = NEW_TAPE.get()()
         self.leaves: list[Any] = []
         self.paths: list[str] = []
         self.structures: list[tree.Structure] = []
@@ -323,9 +322,9 @@ def stop_gradient(x: Any) -> Any:
     """
 
     def cut(leaf: Any) -> Any:
-        if not isinstance(leaf, Recorded):
-            return leaf
-        data = plain(leaf)
+        data = leaf
+        while isinstance(data, Tensor) and not data._tape.symbolic:  # a trace must go on recording
+            data = data._snapshot()._value
         if isinstance(data, np.ndarray):
             data = data.view()
             data.flags.writeable = False

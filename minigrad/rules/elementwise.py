@@ -271,13 +271,13 @@ define(np.angle, "x", angle_adjoint, kind="elementwise", call=lambda x, deg=Fals
 # --- piecewise constant: no gradient flows
 for _function in (np.floor, np.ceil, np.trunc, np.rint, np.fix, np.spacing, np.isnan, np.isfinite, np.isinf):
     define(_function, "x", None)
-for _function in (np.signbit, np.logical_not, np.iscomplex, np.isreal, np.isposinf, np.isneginf):
+for _function in (np.signbit, np.logical_not, np.invert, np.iscomplex, np.isreal, np.isposinf, np.isneginf):
     define(_function, "x", None)
 for _function in (np.floor_divide, np.heaviside):
     define(_function, "x y", None, None)
 for _function in (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal):
     define(_function, "x y", None, None)
-for _function in (np.logical_and, np.logical_or, np.logical_xor):
+for _function in (np.logical_and, np.logical_or, np.logical_xor, np.bitwise_and, np.bitwise_or, np.bitwise_xor):
     define(_function, "x y", None, None)
 for _function in (np.round, np.around):
     define(_function, "x", None)

@@ -1,0 +1,278 @@
+"""Recording ops symbolically: a function of arrays becomes a Program.
+
+A trace is a tape that keeps every op, comparisons and integer results included. It lies below the tapes of the
+differentiations inside the function, so that their backward passes are recorded like any other code.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from minigrad import tree
+from minigrad.errors import ControlFlowError, CutGraphError, SourceLine, here, is_internal, source_line, user_frame
+from minigrad.op import Op, Recorded
+from minigrad.program import Atom, Const, Equation, Program, Var, validate, without_dead_code
+from minigrad.shapes import shape_of
+from minigrad.tape import NEW_TAPE, Node, Observer, Tape
+from minigrad.tensor import Tensor, dtype_of, plain
+
+__all__ = ["Names", "Trace", "adjoint_program", "trace"]
+
+
+class Trace(Tape):
+    """A tape that keeps every op as an equation. The slot of a Tensor is the number of its variable.
+
+    Parameters
+    ----------
+    name
+        Of the program.
+    any_values
+        The program will be run with other values than those it is traced with, so that Python control flow on them
+        raises. Otherwise it is the program of these values, and the branches taken are part of it.
+    """
+
+    symbolic = True
+
+    def __init__(self, name: str = "f", any_values: bool = True) -> None:
+        super().__init__()
+        self.name = name
+        self.any_values = any_values
+        self.vars: list[Var] = []
+        self.inputs: list[Var] = []
+        self.equations: list[Equation] = []
+        self.names = Names()
+        self.line: SourceLine | None = None  # while a backward pass runs: the line whose adjoint it computes
+
+    def input(self, value: Any, name: str | None = None) -> Tensor:
+        """Return the Tensor that stands for an argument."""
+        tensor = self._new(value, name)
+        self.inputs.append(self.vars[tensor._slot])
+        return tensor
+
+    def _new(self, value: Any, name: str | None = None) -> Tensor:
+        self.vars.append(Var(shape_of(value), dtype_of(value), name))
+        return Tensor(value, self, len(self.vars) - 1)
+
+    def atom(self, x: Any) -> Atom:
+        """Return the variable of a Tensor of this trace; anything else is a constant."""
+        if not isinstance(x, Tensor):
+            return Const(x)
+        x = x._snapshot()
+        if x._tape is not self:
+            raise CutGraphError(
+                f"a Tensor of another differentiation was used in a trace.\n  at   {here()}\n  fix  pass it as an argument"
+            )
+        return self.vars[x._slot]
+
+    def record(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Compute an op and note it as an equation."""
+        frame = user_frame(3)
+        self.names.look(frame)
+        atoms = tuple(self.atom(x) for x in inputs)
+        out = op.function(*(x._value if isinstance(x, Recorded) else x for x in inputs), **params)
+        line = self.line or (None if frame is None else source_line(frame.f_code, frame.f_lasti))
+        several = isinstance(out, (tuple, list))
+        results = [self._new(value) for value in (out if several else (out,))]
+        outs = tuple(self.vars[r._slot] for r in results)
+        self.equations.append(Equation(outs, op, atoms, params, line, several))
+        if several:
+            return out._make(results) if hasattr(out, "_make") else tuple(results)
+        if op.kind == "view":
+            results[0]._look_through(inputs[0], op, params)
+        return results[0]
+
+    def truth(self, tensor: Any) -> Any:
+        """Answer `if tensor:`, or raise because the answer would be frozen into the program."""
+        if self.any_values:
+            raise ControlFlowError(
+                "Python control flow depends on a value of the compiled function; the branch taken now would be taken "
+                f"for ever.\n  at   {here()}\n"
+                "  fix  use np.where, or move the decision out of the function"
+            )
+        return plain(tensor)
+
+    def program(self, outputs: Sequence[Any]) -> Program:
+        """Return what was recorded, as the Program with these results, under the names that the user's code gave."""
+        atoms = tuple(self.atom(x) for x in outputs)
+        for slot, (name, _) in self.names.of(self).items():
+            var = self.vars[slot]
+            var.name = var.name or name
+        program = Program(tuple(self.inputs), tuple(self.equations), atoms, self.name)
+        return without_dead_code(validate(program))
+
+
+def _arrays_as_inputs(tape: Trace, args: Any, names: Sequence[str]) -> list[Any]:
+    """Return the arguments with a Tensor of the trace in place of each array."""
+    wrapped = []
+    for argument, name in zip(args, names, strict=True):
+        leaves, structure = tree.flatten(argument)
+        labels = [name + ("_" if p else "") + _identifier(p) for p in tree.paths(argument)]
+        tensors = [
+            tape.input(leaf, label) if isinstance(leaf, (np.ndarray, np.generic)) else leaf
+            for leaf, label in zip(leaves, labels, strict=True)
+        ]
+        wrapped.append(tree.unflatten(structure, tensors))
+    return wrapped
+
+
+def _identifier(path: str) -> str:
+    """Return a path as part of a Python name: blocks[0].q as blocks_0_q."""
+    return "".join(c if c.isalnum() else "_" for c in path.replace("]", "").replace("'", "")).strip("_")
+
+
+def parameter_names(f: Callable[..., Any], n: int) -> list[str]:
+    """Return what a function calls its first n positional arguments."""
+    import inspect
+
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    names: list[str] = []
+    for i in range(n):
+        p = parameters[min(i, len(parameters) - 1)] if parameters else None
+        if p is None or p.kind is p.KEYWORD_ONLY or p.kind is p.VAR_KEYWORD:
+            names.append(f"x{i}")
+        else:
+            names.append(f"{p.name}{i - len(parameters) + 1}" if p.kind is p.VAR_POSITIONAL else p.name)
+    return names
+
+
+def trace(f: Callable[..., Any], *args: Any, any_values: bool = True) -> Program:
+    """Return the Program of a function: its ops on these arguments, in order, without those no result needs.
+
+    Parameters
+    ----------
+    f
+        A function of arrays and trees, which may differentiate.
+    *args
+        Its arguments. Every array in them becomes an input of the program; what is no array (a Python number, a
+        string, None) is fixed. Shapes and dtypes are fixed too.
+    any_values
+        Refuse Python control flow on values, so that the program holds for other values too.
+
+    Returns
+    -------
+    Program
+        Its inputs are the arrays of the arguments, in order; its outputs the leaves of the result. `print` it.
+
+    Raises
+    ------
+    ControlFlowError
+        If Python control flow depends on the value of an argument.
+    """
+    tape = Trace(getattr(f, "__name__", "f"), any_values)
+    arguments = _arrays_as_inputs(tape, args, parameter_names(f, len(args)))
+    with tape.names.watching():
+        out = f(*arguments)
+    return tape.program(tree.leaves(out))
+
+
+def adjoint_program(f: Callable[..., Any], *args: Any, wrt: Sequence[int] | None = None) -> tuple[Program, Program]:
+    """Return the Programs of a function and of its adjoint.
+
+    The adjoint's inputs are the gradient of the result, then the arrays of the arguments; it computes the forward
+    values it needs again. Its outputs are the gradients of the arguments `wrt` (by default the float arrays).
+    Variables have the names of the user's code, and the gradient of `scores` is called `dscores`.
+    """
+    from minigrad.custom import is_differentiable
+    from minigrad.transforms import vjp
+
+    names = parameter_names(f, len(args))
+    wrt = [i for i, a in enumerate(args) if is_differentiable(a)] if wrt is None else list(wrt)
+    tape = Trace(getattr(f, "__name__", "f"), any_values=False)
+    arguments = _arrays_as_inputs(tape, args, names)
+
+    def on_tensors(*differentiated: Any) -> Any:
+        whole = list(arguments)
+        for i, tensors in zip(wrt, differentiated, strict=True):
+            whole[i] = tensors
+        return f(*whole)
+
+    def new_tape() -> Tape:
+        made = Tape()
+        made.observer = _NameGradients(tape, made)
+        return made
+
+    token = NEW_TAPE.set(new_tape)
+    try:
+        with tape.names.watching():
+            out, pull = vjp(on_tensors, *(arguments[i] for i in wrt))
+        forward = tape.program(tree.leaves(out))
+        gs, structure = tree.flatten(tree.map(lambda x: np.ones(shape_of(x), dtype_of(x)), out))
+        n_inputs = len(tape.inputs)
+        seeds = [tape.input(g, "g" if len(gs) == 1 else f"g{i}") for i, g in enumerate(gs)]
+        tape.inputs = tape.inputs[n_inputs:] + tape.inputs[:n_inputs]
+        gradients = pull(tree.unflatten(structure, seeds))
+        tape.line = None
+    finally:
+        NEW_TAPE.reset(token)
+    outputs = tree.leaves(gradients)
+    labels = [tape.atom(x).name for i in wrt for x in tree.leaves(arguments[i])]
+    for gradient, label in zip(outputs, labels, strict=True):
+        if isinstance(gradient, Tensor):
+            tape.vars[gradient._slot].name = f"d{label}"
+    backward = tape.program(outputs)
+    return forward, Program(backward.inputs, backward.equations, backward.outputs, f"{forward.name}_adjoint")
+
+
+class _NameGradients(Observer):
+    """Gives the variables of a backward pass their lines, and their names: dscores for the gradient of scores."""
+
+    def __init__(self, trace: Trace, tape: Tape) -> None:
+        self.trace = trace
+        self.tape = tape
+
+    def arrived(self, node: Node, g: Any) -> None:
+        """Note that what is computed next belongs to the line of this node, and name the gradient of its result."""
+        self.trace.line = source_line(node.code, node.instruction)
+        known = self.trace.names.of(self.tape).get(node.slot)
+        if known is not None and isinstance(g, Tensor) and g._tape is self.trace:
+            var = self.trace.vars[g._slot]
+            var.name = var.name or f"d{known[0]}"
+
+
+class Names:
+    """Which names the user's code gives to Tensors, found by looking at its frames, not by parsing its source.
+
+    `look(frame)` notes the local variables of a frame that are Tensors; the first name a Tensor gets is kept.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[Tape, dict[int, tuple[str, SourceLine]]] = {}
+
+    def of(self, tape: Tape) -> dict[int, tuple[str, SourceLine]]:
+        """Return the name, and the line it was seen at, of each named slot of a tape."""
+        return self.found.get(tape, {})
+
+    def look(self, frame: FrameType | None) -> None:
+        """Note the names that a frame gives to Tensors now."""
+        if frame is None:
+            return
+        line = SourceLine(frame.f_code.co_filename, frame.f_lineno)
+        for name, value in frame.f_locals.items():
+            while isinstance(value, Recorded):
+                if value._slot >= 0:
+                    self.found.setdefault(value._tape, {}).setdefault(value._slot, (name, line))
+                value = value._value
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Look at every frame of the user's code as it returns, on this thread only."""
+        before = sys.getprofile()
+
+        def profile(frame: FrameType, event: str, arg: Any) -> None:
+            if event == "return" and not is_internal(frame.f_code.co_filename):
+                self.look(frame)
+
+        sys.setprofile(profile)
+        try:
+            yield
+        finally:
+            sys.setprofile(before)
