@@ -1,5 +1,5 @@
 """The table of rules: what NumPy computes, and its adjoints. Importing this package fills the table."""
 
-from minigrad.rules import elementwise, reduce, layout, index, contract, linalg  # isort: skip
+from minigrad.rules import elementwise, reduce, layout, index, contract, linalg, determinant, factor, fft  # isort: skip
 
-__all__ = ["contract", "elementwise", "index", "layout", "linalg", "reduce"]
+__all__ = ["contract", "determinant", "elementwise", "factor", "fft", "index", "layout", "linalg", "reduce"]

@@ -1,16 +1,59 @@
-"""Norms and the rest of numpy.linalg."""
+"""numpy.linalg without determinants and factorisations: norms, inverses, linear systems, products.
+
+Formulas: Giles 2008, "Collected matrix derivative results"; Petersen & Pedersen 2012, "The Matrix Cookbook". With the
+convention dL = Re(sum(g dx)) a linear map is undone by its plain transpose, so a^T stands where they have a^H.
+"""
+
+from functools import partial
+from math import prod
 
 import numpy as np
 
-from minigrad.op import Op, composite
+from minigrad.errors import UnsupportedError
+from minigrad.op import Op, composite, define
 from minigrad.rules.reduce import spread
 from minigrad.shapes import shape_of
 
 
-def vector_norm_adjoint(g, x, out, ord, axis):
+def transposed(x):
+    """Swap the last two axes."""
+    return np.swapaxes(x, -1, -2)
+
+
+def adjointed(x):
+    """Swap the last two axes and conjugate."""
+    return np.conj(np.swapaxes(x, -1, -2))
+
+
+def column(x):
+    """Make the last axis a column."""
+    return np.expand_dims(x, -1)
+
+
+def tolerance(shape, dtype):
+    """Return what, relative to the largest singular value, counts as 0: NumPy's choice in matrix_rank and lstsq."""
+    return max(shape[-2:]) * float(np.finfo(dtype).eps)
+
+
+def lower_half(x):
+    """Return the lower triangle with half the diagonal."""
+    n = shape_of(x)[-1]
+    return x * (np.tri(n, dtype=x.dtype) - np.eye(n, dtype=x.dtype) / 2)
+
+
+def on_triangle(x, upper):
+    """Return the gradient with respect to the triangle that NumPy read of a Hermitian matrix."""
+    half = lower_half(x + adjointed(x))
+    return adjointed(half) if upper else half
+
+
+# --- norms
+
+
+def norm_adjoint(g, x, out, ord, axis):
     """conj(x) |x|**(p-2) / norm**(p-1), and 0 where the norm is 0."""
     g, norm = spread(g, shape_of(x), axis), spread(out, shape_of(x), axis)
-    if ord == 2:
+    if ord in (None, 2, "fro", "f"):
         return g * (np.conj(x) / np.where(np.equal(norm, 0), 1, norm))
     size, sign = np.abs(x), np.conj(np.sign(x))
     if ord == 1:
@@ -24,38 +67,213 @@ def vector_norm_adjoint(g, x, out, ord, axis):
     return g * sign * np.where(zero, 0, np.power(ratio, ord - 1))
 
 
-vector_norm = Op(
+elements_norm = Op(
     lambda x, *, ord, axis, keepdims=False: np.linalg.norm(x, ord=ord, axis=axis, keepdims=keepdims),
     "x",
-    (vector_norm_adjoint,),
+    (norm_adjoint,),
     "np.linalg.norm",
 )
 
 
 @composite(np.linalg.norm)
 def norm(x, ord=None, axis=None, keepdims=False):
-    """The norm of vectors (axis a number, or a one-dimensional x) or matrices (two axes)."""
+    """The norm of vectors (axis a number, or a one-dimensional x) or of matrices (two axes)."""
+    if ord is None and axis is None:
+        return elements_norm(x, ord=None, axis=None, keepdims=keepdims)
     n = len(shape_of(x))
     axes = tuple(range(n)) if axis is None else (axis,) if np.ndim(axis) == 0 else tuple(axis)
-    if len(axes) == 1 or (ord is None and axis is None):
-        if ord == 0:
-            return np.sum(np.not_equal(x, 0), axis=axes, keepdims=keepdims).astype(np.abs(x).dtype)
-        if len(axes) > 1:
-            flat = vector_norm(np.ravel(x), ord=2, axis=0)
-            return np.reshape(flat, (1,) * n) if keepdims else flat
-        return vector_norm(x, ord=2 if ord is None else ord, axis=axes[0] if axes else None, keepdims=keepdims)
-    rows, columns = axes
-    if ord in (None, "fro"):
-        moved = np.moveaxis(x, axes, (-2, -1))
-        out = vector_norm(np.reshape(moved, (*shape_of(moved)[:-2], -1)), ord=2, axis=-1)
-    elif ord in (1, -1, np.inf, -np.inf):
-        summed, kept = (rows, columns) if abs(ord) == 1 else (columns, rows)
-        sums = np.sum(np.abs(x), axis=summed, keepdims=True)
-        out = (np.max if ord > 0 else np.min)(sums, axis=axes)
-    else:
-        singular = np.linalg.svd(np.moveaxis(x, axes, (-2, -1)), compute_uv=False)
-        out = np.sum(singular, axis=-1) if ord == "nuc" else (np.max if ord == 2 else np.min)(singular, axis=-1)
-    if keepdims:
-        for axis in sorted(a % n for a in axes):
-            out = np.expand_dims(out, axis)
-    return out
+    if len(axes) == 1 and ord == 0:
+        return np.sum(np.not_equal(x, 0), axis=axes, keepdims=keepdims).astype(np.abs(x).dtype)
+    if len(axes) == 1 or (len(axes) == 2 and ord in (None, "fro", "f")):
+        return elements_norm(x, ord=ord, axis=axes[0] if len(axes) == 1 else axes, keepdims=keepdims)
+    if len(axes) != 2 or ord not in (1, -1, 2, -2, np.inf, -np.inf, "nuc"):
+        raise ValueError(f"np.linalg.norm: no norm of order {ord!r} over {len(axes)} axes")
+    rows, columns = (a % n for a in axes)
+    extremum = np.sum if ord == "nuc" else np.max if ord > 0 else np.min
+    if extremum is np.max and 0 in shape_of(x):
+        extremum = partial(np.max, initial=0)
+    if ord == "nuc" or abs(ord) == 2:
+        values = np.linalg.svd(np.moveaxis(x, axes, (-2, -1)), compute_uv=False)
+        out = extremum(values, axis=-1)
+        return np.expand_dims(out, (rows, columns)) if keepdims else out
+    sums = np.sum(np.abs(x), axis=rows if abs(ord) == 1 else columns, keepdims=True)
+    return extremum(sums, axis=(rows, columns), keepdims=keepdims)
+
+
+@composite(np.linalg.matrix_norm)
+def matrix_norm(x, /, *, keepdims=False, ord="fro"):
+    """The norm of the matrices in the last two axes."""
+    return np.linalg.norm(x, ord, (-2, -1), keepdims)
+
+
+@composite(np.linalg.vector_norm)
+def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
+    """The norm of the vectors along the axes together."""
+    n = len(shape_of(x))
+    axes = tuple(range(n)) if axis is None else tuple(a % n for a in np.atleast_1d(axis).tolist())
+    rest = tuple(i for i in range(n) if i not in axes)
+    shape = [shape_of(x)[i] for i in (*rest, *axes)]
+    flat = np.reshape(np.transpose(x, (*rest, *axes)), (*shape[: len(rest)], prod(shape[len(rest) :])))
+    out = np.linalg.norm(flat, ord, -1)
+    return np.expand_dims(out, axes) if keepdims else out
+
+
+@composite(np.linalg.cond)
+def cond(x, p=None):
+    """The norm of a matrix times the norm of its inverse."""
+    if p in (None, 2, -2):
+        values = np.linalg.svd(x, compute_uv=False)
+        with np.errstate(all="ignore"):  # a singular matrix has an infinite condition number
+            return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
+    return np.linalg.norm(x, p, (-2, -1)) * np.linalg.norm(np.linalg.inv(x), p, (-2, -1))
+
+
+# --- inverses and linear systems
+define(np.linalg.inv, "a", lambda g, out: -(transposed(out) @ g @ transposed(out)))
+
+
+def right_side_adjoint(g, a, b_shape):
+    """a^-T g. A one-dimensional b is a vector, any other a stack of matrices."""
+    if len(b_shape) == 1:
+        return np.linalg.solve(transposed(a), column(g))[..., 0]
+    return np.linalg.solve(transposed(a), g)
+
+
+def matrix_adjoint(g, a, b_shape, out):
+    """-(a^-T g) x^T."""
+    g = right_side_adjoint(g, a, b_shape)
+    return -(column(g) * out[..., None, :]) if len(b_shape) == 1 else -(g @ transposed(out))
+
+
+define(np.linalg.solve, "a b", matrix_adjoint, right_side_adjoint)
+
+
+def pinv_adjoint(g, a, out, hermitian):
+    """Golub & Pereyra 1973, doi:10.1137/0710036: for a change of a that keeps its rank."""
+    if a.size == 0:
+        return np.zeros_like(a)
+    if hermitian:
+        half = lower_half(a)
+        a = half + adjointed(half)
+    refuse_truncation(a, out, "np.linalg.pinv")
+    rows, columns = a @ out, out @ a
+    h = adjointed(g)
+    whole = (
+        (h - np.conj(rows) @ h) @ np.conj(out @ adjointed(out))
+        + np.conj(adjointed(out) @ out) @ (h - h @ np.conj(columns))
+        - transposed(out) @ g @ transposed(out)
+    )
+    return on_triangle(whole, upper=False) if hermitian else whole
+
+
+def refuse_truncation(a, inverse, name):
+    """Raise if the pseudo-inverse left out more than rounding: its derivative then has further terms."""
+    left_out = np.max(np.abs(a - a @ inverse @ a), initial=0)
+    if left_out > np.finfo(a.dtype).eps ** 0.5 * np.max(np.abs(a), initial=0):
+        raise UnsupportedError(
+            f"{name} with a cut-off (rcond or rtol) that drops singular values which are not zero is not "
+            "differentiated: lower the cut-off, or write the truncation with np.linalg.svd"
+        )
+
+
+define(np.linalg.pinv, "a", pinv_adjoint)
+
+
+def least_squares_pinv(a, rcond):
+    """Return the pseudo-inverse with the cut-off of np.linalg.lstsq."""
+    eps = tolerance(a.shape, a.dtype)
+    inverse = np.linalg.pinv(a, rcond=eps if rcond is None else max(rcond, eps / max(a.shape)))
+    refuse_truncation(a, inverse, "np.linalg.lstsq")
+    return inverse
+
+
+def least_squares_matrix_adjoint(g, a, b, out, rcond):
+    """The adjoint of `pinv` with g = g b^T, multiplied out so that only the residual and x appear."""
+    inverse = least_squares_pinv(a, rcond)
+    x, b, g = (m if np.ndim(b) == 2 else column(m) for m in (out, b, g))
+    y, h = np.conj(adjointed(inverse) @ x), adjointed(g)
+    back = transposed(inverse) @ g
+    return (
+        np.conj(b - a @ x) @ (h @ np.conj(inverse @ adjointed(inverse)))
+        + y @ (h - h @ np.conj(inverse @ a))
+        - (back @ transposed(x))
+    )
+
+
+least_squares = Op(
+    lambda a, b, *, rcond=None: np.linalg.lstsq(a, b, rcond)[0],
+    "a b",
+    (least_squares_matrix_adjoint, lambda g, a, rcond: transposed(least_squares_pinv(a, rcond)) @ g),
+    "np.linalg.lstsq",
+)
+
+
+@composite(np.linalg.lstsq)
+def lstsq(a, b, rcond=None):
+    """The solution of least norm, the sums of squared residuals (where NumPy has them), the rank, singular values."""
+    x, values = least_squares(a, b, rcond=rcond), np.linalg.svd(a, compute_uv=False)
+    m, n = shape_of(a)
+    cut = tolerance(a.shape, a.dtype) if rcond is None else max(rcond, float(np.finfo(a.dtype).eps))
+    rank = np.intc(np.sum(values > cut * values[:1]))
+    if rank < n or m <= n:
+        return x, np.zeros_like(np.abs(x), shape=(0,)), rank, values
+    squares = np.sum(np.abs(b - a @ x) ** 2, axis=0)
+    return x, np.reshape(squares, (-1,)), rank, values
+
+
+@composite(np.linalg.tensorinv)
+def tensorinv(a, ind=2):
+    """The inverse of a matrix whose rows are the first `ind` axes."""
+    shape = shape_of(a)
+    size = prod(shape[ind:])
+    return np.reshape(np.linalg.inv(np.reshape(a, (size, size))), (*shape[ind:], *shape[:ind]))
+
+
+@composite(np.linalg.tensorsolve)
+def tensorsolve(a, b, axes=None):
+    """Solve a linear system whose unknowns are the last axes of a."""
+    if axes is not None:
+        n = np.ndim(a)
+        a = np.moveaxis(a, axes, range(n - len(axes), n))
+    unknown = shape_of(a)[np.ndim(b) :]
+    size = prod(unknown)
+    return np.reshape(np.linalg.solve(np.reshape(a, (size, size)), np.ravel(b)), unknown)
+
+
+@composite(np.linalg.matrix_power)
+def matrix_power(a, n):
+    """Multiply by repeated squaring."""
+    if len(shape_of(a)) < 2 or shape_of(a)[-1] != shape_of(a)[-2]:
+        raise np.linalg.LinAlgError(f"np.linalg.matrix_power: the matrices should be square, got shape {shape_of(a)}")
+    if n < 0:
+        a, n = np.linalg.inv(a), -n
+    out = None
+    while n:
+        if n % 2:
+            out = a if out is None else out @ a
+        n //= 2
+        a = a @ a if n else a
+    return np.zeros_like(a) + np.eye(shape_of(a)[-1], dtype=a.dtype) if out is None else out
+
+
+def multi_dot_adjoint(g, arrays, arrays_shape, position):
+    """(the product of those before)^T g (the product of those behind)^T, in the cheapest order again."""
+    last = len(arrays) - 1
+    matrices = list(arrays)
+    if len(arrays_shape[0]) == 1:
+        matrices[0], g = matrices[0][None, :], np.expand_dims(g, 0)
+    if len(arrays_shape[last]) == 1:
+        matrices[last], g = column(matrices[last]), column(g)
+    before = [transposed(m) for m in reversed(matrices[:position])]
+    behind = [transposed(m) for m in reversed(matrices[position + 1 :])]
+    return np.reshape(np.linalg.multi_dot([*before, g, *behind]), arrays_shape[position])
+
+
+define(
+    np.linalg.multi_dot,
+    "*arrays",
+    multi_dot_adjoint,
+    bind=lambda arrays, *, out=None: (tuple(arrays), {"out": out}),
+    call=lambda *arrays: np.linalg.multi_dot(arrays),
+)
+define(np.linalg.matrix_rank, "A", None)
