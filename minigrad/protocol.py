@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from typing import Any
 
 import numpy as np
 
-from minigrad.errors import CutGraphError, UnsupportedError, here
+from minigrad.errors import CutGraphError, here, unsupported
 from minigrad.op import COMPOSITES, OPS, REFUSED, Recorded, public_name
+from minigrad.rules import apply
 from minigrad.rules import index as indexing
 
 __all__ = ["call_function", "call_ufunc", "unsupported"]
-
-
-def unsupported(name: str, reason: str) -> UnsupportedError:
-    """Return the error for a function that is not differentiated."""
-    return UnsupportedError(
-        f"{name} of a Tensor is not supported: {reason}\n"
-        f"  at   {here()}\n"
-        "  fix  write it with other NumPy functions, or wrap it in minigrad.custom_adjoint;\n"
-        "       where no gradient is wanted, pass minigrad.stop_gradient(t)"
-    )
 
 
 def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -34,12 +27,23 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
                 raise unsupported(f"{op.name}(..., {name}=Tensor)", f"{name} is not differentiated")
         result = op(*inputs, **params)
     elif function in COMPOSITES:
-        out = kwargs.pop("out", None)
+        args, out = _without_out(function, args, kwargs)
         result = COMPOSITES[function](*args, **kwargs)
     else:
         reason = REFUSED.get(function, "minigrad does not know this function")
         raise unsupported(public_name(function), reason)
     return result if out is None else _write(out, result, function)
+
+
+def _without_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
+    """Take `out` from the arguments, given by name or by place; what stands behind it is then given by name."""
+    if len(args) > 2 and not isinstance(function, np.ufunc):
+        names = list(inspect.signature(function).parameters)
+        if "out" in names and names.index("out") < len(args):
+            place = names.index("out")
+            kwargs.update(zip(names[place:], args[place:], strict=False))
+            args = args[:place]
+    return args, kwargs.pop("out", None)
 
 
 def _write(out: Any, result: Any, function: Any) -> Any:
@@ -81,10 +85,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
         a, b = inputs
         result = ufunc(np.reshape(a, (*np.shape(a), *(1,) * np.ndim(b))), b, **kwargs)
     else:
-        methods = _METHODS.get(method, {})
-        if ufunc not in methods:
-            raise unsupported(f"{public_name(ufunc)}.{method}", f"it is differentiated for {_names(methods)}")
-        result = _reduced(methods[ufunc], method, inputs, kwargs)
+        result = _by_method(ufunc, method, inputs, kwargs)
     return result if out is None else _write(out, result, ufunc)
 
 
@@ -108,16 +109,20 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, kwargs: dict[str, 
     return result if out is None else _write(out, result, ufunc)
 
 
-def _reduced(function: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call np.sum for np.add.reduce, and so on: the names are the same, but the default axis is 0."""
-    names = {"reduce": ("axis", "dtype", "out", "keepdims", "initial", "where"), "accumulate": ("axis", "dtype")}[method]
+def _by_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Do `ufunc.reduce`, accumulate or reduceat: with a function such as np.sum, or by calling the ufunc repeatedly."""
+    generic, *names = {
+        "reduce": (apply.reduced, "axis", "dtype", "out", "keepdims", "initial", "where"),
+        "accumulate": (apply.accumulated, "axis", "dtype"),
+        "reduceat": (apply.reduced_at, "indices", "axis", "dtype"),
+    }[method]
     array, *rest = inputs
     kwargs = {"axis": 0, **dict(zip(names, rest, strict=False)), **kwargs}
-    if kwargs.get("dtype", 0) is None or function in (np.max, np.min):
-        kwargs.pop("dtype", None)
-    kwargs = {k: v for k, v in kwargs.items() if v is not np._NoValue}
-    if kwargs.get("where") is True:
-        kwargs.pop("where")
+    usual = {"dtype": None, "where": True, "keepdims": False}
+    kwargs = {k: v for k, v in kwargs.items() if v is not np._NoValue and v is not usual.get(k, np._NoValue)}
+    function = apply.METHODS.get((ufunc, method))
+    if function is None or set(kwargs) - set(inspect.signature(function).parameters):
+        function = functools.partial(generic, ufunc)
     return function(array, **kwargs)
 
 
@@ -134,21 +139,7 @@ def _at(ufunc: np.ufunc, target: Any, index: Any, *values: Any) -> None:
         (value,) = values
         target[...] = indexing.scatter_into(target, index, value if ufunc is np.add else -value)  # type: ignore[index]
         return
-    raise unsupported(f"{public_name(ufunc)}.at", "at is differentiated for np.add and np.subtract")
-
-
-def _names(methods: dict[np.ufunc, Any]) -> str:
-    return ", ".join(public_name(ufunc) for ufunc in methods) or "no ufunc"
-
-
-_METHODS: dict[str, dict[np.ufunc, Any]] = {
-    "reduce": {
-        np.add: np.sum,
-        np.multiply: np.prod,
-        np.maximum: np.max,
-        np.minimum: np.min,
-        np.logical_and: np.all,
-        np.logical_or: np.any,
-    },
-    "accumulate": {np.add: np.cumsum, np.multiply: np.cumprod},
-}
+    places = np.arange(target.size).reshape(target.shape)[index]  # type: ignore[attr-defined]
+    if np.unique(places).size < np.size(places):
+        raise unsupported(f"{public_name(ufunc)}.at", "with repeated indices only np.add and np.subtract are differentiated")
+    target[index] = ufunc(target[index], *values)  # type: ignore[index]

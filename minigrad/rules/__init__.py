@@ -1,5 +1,26 @@
 """The table of rules: what NumPy computes, and its adjoints. Importing this package fills the table."""
 
-from minigrad.rules import elementwise, reduce, layout, index, contract, linalg, determinant, factor, fft  # isort: skip
+from minigrad.rules import elementwise, reduce, layout, joining, creation, padding  # isort: skip
+from minigrad.rules import index, order, statistics, calculus, polynomials, apply  # isort: skip
+from minigrad.rules import contract, einsum, linalg, determinant, factor, fft  # isort: skip
 
-__all__ = ["contract", "determinant", "elementwise", "factor", "fft", "index", "layout", "linalg", "reduce"]
+__all__ = [
+    "apply",
+    "calculus",
+    "contract",
+    "creation",
+    "determinant",
+    "einsum",
+    "elementwise",
+    "factor",
+    "fft",
+    "index",
+    "joining",
+    "layout",
+    "linalg",
+    "order",
+    "padding",
+    "polynomials",
+    "reduce",
+    "statistics",
+]

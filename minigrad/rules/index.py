@@ -184,7 +184,7 @@ def take_along_axis(arr, indices, axis=-1):
 def put_along_axis(arr, indices, values, axis):
     """Assign one element per position of `indices` along an axis, in place."""
     if axis is None:
-        arr.reshape(-1)[indices] = values
+        np.put(arr, indices, values)
     else:
         arr[along_axis(shape_of(arr), indices, axis)] = values
 
@@ -195,6 +195,8 @@ def choose(a, choices, mode="raise"):
     stacked = np.stack(np.broadcast_arrays(*choices))
     a, _ = np.broadcast_arrays(a, np.empty(stacked.shape[1:]))
     n = len(choices)
+    if mode == "raise" and np.any((a < 0) | (a >= n)):
+        raise ValueError("invalid entry in choice array")
     a = a % n if mode == "wrap" else np.clip(a, 0, n - 1) if mode == "clip" else a
     return np.take_along_axis(stacked, a[None], axis=0)[0]
 
@@ -225,16 +227,20 @@ def copyto(dst, src, casting="same_kind", where=True):
     """Assign the source to a Tensor; a plain array cannot carry the gradient."""
     if not isinstance(dst, Recorded):
         np.asarray(src)  # raises, and says where
+    if not np.can_cast(getattr(src, "dtype", type(src)), dst.dtype, casting):
+        raise TypeError(f"Cannot cast array data to {dst.dtype} according to the rule {casting!r}")
     dst[...] = src if where is True else np.where(where, src, dst)
 
 
 @composite(np.put)
 def put(a, ind, v, mode="raise"):
     """Assign at positions of the flattened array, repeating the values as needed."""
-    ind = np.ravel(ind)
-    v = np.resize(v, ind.shape) if not isinstance(v, Recorded) else np.ravel(v)[np.arange(ind.size) % v.size]
-    if mode != "raise":
-        ind = ind % np.size(a) if mode == "wrap" else np.clip(ind, 0, np.size(a) - 1)
+    ind, n = np.ravel(ind), np.size(a)
+    v = np.ravel(v)
+    v = v[np.arange(ind.size) % v.size]
+    if mode == "raise" and np.any((ind < -n) | (ind >= n)):
+        raise IndexError(f"index out of bounds for size {n}")
+    ind = np.clip(ind, 0, n - 1) if mode == "clip" else ind % n
     a[np.unravel_index(ind, shape_of(a))] = v
 
 
@@ -254,5 +260,16 @@ def place(arr, mask, vals):
 
 for _function in (np.nonzero, np.flatnonzero, np.argwhere):
     define(_function, "a", None)
-define(np.searchsorted, "a v", None, None)
-define(np.digitize, "x bins", None, None)
+
+
+# --- windows
+
+
+def window_adjoint(g, x_shape, window_shape, axis):
+    """Add up what each element gets from all windows it lies in."""
+    positions = np.arange(np.prod(x_shape, dtype=int)).reshape(x_shape)
+    windows = np.lib.stride_tricks.sliding_window_view(positions, window_shape, axis)
+    return np.reshape(scatter(g, windows, index=(Slot(0),), shape=(positions.size,)), x_shape)
+
+
+define(np.lib.stride_tricks.sliding_window_view, "x", window_adjoint, kind="view")

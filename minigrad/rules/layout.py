@@ -1,19 +1,44 @@
-"""Functions that move elements without computing: reshaping, permuting, joining, splitting, padding, triangles."""
+"""Functions that move elements without computing: reshaping, permuting, repeating, triangles and diagonals."""
 
 import numpy as np
 
-from minigrad.op import Op, Recorded, composite, define
+from minigrad.op import Op, available, composite, define
+from minigrad.rules.index import Slot, scatter
 from minigrad.shapes import inverse_permutation, shape_of
 
 # --- reshaping and permuting: views where NumPy makes views
-define(
+
+
+def _reshape_bind(a, shape=None, order="C", *, newshape=None, copy=None):
+    params = {"shape": newshape if shape is None else shape, "order": order}
+    return (a,), params if copy is None else params | {"copy": copy}
+
+
+reshape = define(
     np.reshape,
     "a",
-    lambda g, a_shape, order: np.reshape(g, a_shape, order="F" if order == "F" else "C"),
+    lambda g, a_shape, order: np.reshape(g, a_shape, order=order),
     kind="view",
-    call=lambda a, shape=None, order="C", **copy: np.reshape(a, shape, order=order, **copy),
+    bind=_reshape_bind,
+    call=lambda a, *, shape, order="C", **copy: np.reshape(a, shape, order=order, **copy),
 )
-define(np.ravel, "a", lambda g, a_shape, order: np.reshape(g, a_shape, order=order if order == "F" else "C"), kind="view")
+ravel = Op(np.ravel, "a", (lambda g, a_shape, order: np.reshape(g, a_shape, order=order),), "np.ravel", kind="view")
+
+
+def _places_in_memory(a, *, order):
+    """Return the positions of the elements in the order that np.ravel(a, order) reads them."""
+    places = np.empty_like(a, dtype=np.intp)
+    places[...] = np.arange(a.size).reshape(a.shape)
+    return np.ravel(places, order)
+
+
+_memory = Op(_places_in_memory, "a", (None,), "np.ravel")
+
+
+@composite(np.ravel)
+def ravel_in_order(a, order="C"):
+    """Flatten. In the orders A and K, which depend on the memory of the array, gather."""
+    return ravel(a, order=order) if order in ("C", "F") else ravel(a, order="C")[_memory(a, order=order)]
 
 
 def transpose_adjoint(g, axes):
@@ -30,17 +55,7 @@ define(np.squeeze, "a", lambda g, a_shape: np.reshape(g, a_shape), kind="view")
 define(np.expand_dims, "a", lambda g, a_shape: np.reshape(g, a_shape), kind="view")
 define(np.broadcast_to, "array", lambda g: g, kind="view")
 define(np.copy, "a", lambda g: g, kind="linear")
-for _function in (np.zeros_like, np.ones_like, np.empty_like):
-    define(_function, "a", None)
-
-
-@composite(np.full_like)
-def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, device=None):
-    """Fill; the gradient reaches the value."""
-    out = np.empty_like(fill_value if not isinstance(a, Recorded) and isinstance(fill_value, Recorded) else a,
-                        dtype=dtype or getattr(a, "dtype", None), shape=shape_of(a) if shape is None else shape)
-    out[...] = fill_value
-    return out
+composite(*available("astype"))(lambda x, dtype, /, *, copy=True, device=None: x.astype(dtype, copy=copy))
 
 
 @composite(np.rollaxis)
@@ -99,95 +114,6 @@ def roll_adjoint(g, shift, axis):
 
 define(np.roll, "a", roll_adjoint, kind="linear")
 
-# --- joining
-_concatenate = lambda *arrays, axis=0, **params: np.concatenate(arrays, axis=axis, **params)  # noqa: E731
-
-
-def concatenate_adjoint(g, position, arrays_shape, axis):
-    """Take the part of g that belongs to this array."""
-    if axis is None:
-        sizes = [int(np.prod(s, dtype=int)) for s in arrays_shape]
-        start = sum(sizes[:position])
-        return np.reshape(g[start : start + sizes[position]], arrays_shape[position])
-    axis = axis % len(arrays_shape[position])
-    start = sum(s[axis] for s in arrays_shape[:position])
-    return g[(*(slice(None),) * axis, slice(start, start + arrays_shape[position][axis]))]
-
-
-for _name in ("concatenate", "concat"):
-    define(
-        getattr(np, _name),
-        "*arrays",
-        concatenate_adjoint,
-        kind="linear",
-        bind=lambda arrays, axis=0, out=None, **params: (tuple(arrays), {"axis": axis, "out": out, **params}),
-        call=_concatenate,
-        name="np.concatenate",
-    )
-
-
-@composite(np.stack)
-def stack(arrays, axis=0, *, dtype=None, casting="same_kind"):
-    """Join along a new axis."""
-    keywords = {} if dtype is None else {"dtype": dtype, "casting": casting}
-    return np.concatenate([np.expand_dims(a, axis) for a in arrays], axis=axis, **keywords)
-
-
-@composite(np.unstack)
-def unstack(x, /, *, axis=0):
-    """Split along an axis and drop it."""
-    return tuple(np.moveaxis(x, axis, 0))
-
-
-def _joined(widen, axis):
-    def join(tup, *, dtype=None, casting="same_kind"):
-        parts = [widen(a) for a in tup]
-        keywords = {} if dtype is None else {"dtype": dtype, "casting": casting}
-        return np.concatenate(parts, axis=0 if axis == 1 and np.ndim(parts[0]) == 1 else axis, **keywords)
-
-    return join
-
-
-composite(np.vstack)(_joined(np.atleast_2d, 0))
-composite(np.hstack)(_joined(np.atleast_1d, 1))
-composite(np.dstack)(_joined(np.atleast_3d, 2))
-composite(np.column_stack)(
-    lambda tup: np.concatenate([a if np.ndim(a) > 1 else np.reshape(a, (-1, 1)) for a in tup], axis=1)
-)
-
-
-@composite(np.append)
-def append(arr, values, axis=None):
-    """Join two arrays, flattened when there is no axis."""
-    return np.concatenate([np.ravel(arr), np.ravel(values)] if axis is None else [arr, values], axis=axis or 0)
-
-
-# --- splitting
-@composite(np.array_split)
-def array_split(ary, indices_or_sections, axis=0):
-    """Split into views, the first ones longer when the sections are uneven."""
-    n = shape_of(ary)[axis]
-    if np.ndim(indices_or_sections) == 0:
-        k, more = divmod(n, int(indices_or_sections))
-        cuts = np.cumsum([0] + more * [k + 1] + (int(indices_or_sections) - more) * [k]).tolist()
-    else:
-        cuts = [0, *(int(i) for i in indices_or_sections), n]
-    before = (slice(None),) * (axis % len(shape_of(ary)))
-    return [ary[(*before, slice(a, b))] for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
-
-
-@composite(np.split)
-def split(ary, indices_or_sections, axis=0):
-    """Split into views of equal length, or at given places."""
-    if np.ndim(indices_or_sections) == 0 and shape_of(ary)[axis] % indices_or_sections:
-        raise ValueError("array split does not result in an equal division")
-    return np.array_split(ary, indices_or_sections, axis)
-
-
-composite(np.vsplit)(lambda ary, indices_or_sections: np.split(ary, indices_or_sections, 0))
-composite(np.hsplit)(lambda ary, indices_or_sections: np.split(ary, indices_or_sections, 1 if np.ndim(ary) > 1 else 0))
-composite(np.dsplit)(lambda ary, indices_or_sections: np.split(ary, indices_or_sections, 2))
-
 # --- repeating
 
 
@@ -200,10 +126,16 @@ def repeat_adjoint(g, a_shape, repeats, axis):
         shape = (*a_shape[: axis + 1], int(repeats), *a_shape[axis + 1 :])
         return np.sum(np.reshape(g, shape), axis=axis + 1)
     source = np.repeat(np.arange(a_shape[axis]), repeats)
-    return SCATTER(g, source, index=(*(slice(None),) * axis, SLOT), shape=a_shape)
+    return scatter(g, source, index=(*(slice(None),) * axis, Slot(0)), shape=a_shape)
 
 
-define(np.repeat, "a repeats", repeat_adjoint, None)
+define(
+    np.repeat,
+    "a repeats",
+    repeat_adjoint,
+    None,
+    bind=lambda a, repeats, axis=None: ((a, np.array(repeats)), {"axis": axis}),
+)
 
 
 @composite(np.tile)
@@ -219,82 +151,21 @@ def tile(A, reps):
     return np.copy(np.reshape(np.broadcast_to(np.reshape(A, once), paired), total))
 
 
-# --- padding
-
-
-@composite(np.pad)
-def pad(array, pad_width, mode="constant", **keywords):
-    """Pad: with constants by assignment into a larger array; in the other modes by gathering from positions."""
-    widths = pad_pairs(pad_width, np.ndim(array))
-    if mode == "constant":
-        values = keywords.get("constant_values", 0)
-        return PAD_CONSTANT(array, pad_width=widths) if np.ndim(values) == 0 and not isinstance(values, Recorded) and (
-            values == 0
-        ) else _pad_values(array, widths, values)
-    if mode in ("reflect", "symmetric", "wrap", "edge") and keywords.get("reflect_type", "even") == "even":
-        for axis, width in enumerate(widths):
-            places = np.pad(np.arange(shape_of(array)[axis]), width, mode=mode)
-            array = array[(*(slice(None),) * axis, places)]
-        return array
-    raise NotImplementedError(mode)
-
-
-def pad_pairs(pad_width, ndim):
-    """Return (before, after) for each axis, from any of the forms np.pad takes."""
-    if isinstance(pad_width, dict):
-        given = {axis % ndim: width for axis, width in pad_width.items()}
-        return tuple(tuple(np.broadcast_to(given.get(i, 0), 2).tolist()) for i in range(ndim))
-    return tuple(map(tuple, np.broadcast_to(pad_width, (ndim, 2)).tolist()))
-
-
-def _pad_values(array, widths, values):
-    """Pad with given constants, axis after axis."""
-    for axis, (before, after) in enumerate(widths):
-        low, high = values if np.ndim(values) == 1 and len(values) == 2 else (values, values)
-        if np.ndim(values) == 2:
-            low, high = values[axis % len(values)]
-        shape = shape_of(array)
-        blocks = []
-        for width, value in ((before, low), (after, high)):
-            block = np.empty_like(array, shape=(*shape[:axis], width, *shape[axis + 1 :]))
-            block[...] = value
-            blocks.append(block)
-        array = np.concatenate([blocks[0], array, blocks[1]], axis=axis)
-    return array
-
-
-def unpad(g, pad_width):
-    """Cut the padding off."""
-    return g[tuple(slice(before, n - after) for (before, after), n in zip(pad_width, shape_of(g), strict=True))]
-
-
-PAD_CONSTANT = Op(lambda array, *, pad_width: np.pad(array, pad_width), "array", (unpad,), "np.pad", kind="linear")
-
 # --- triangles and diagonals
 define(np.tril, "m", lambda g, k: np.tril(g, k), kind="linear")
 define(np.triu, "m", lambda g, k: np.triu(g, k), kind="linear")
 
 
-def diagonal_index(shape, offset, axis1, axis2):
-    """Return the index of a diagonal for the array with those two axes moved last."""
-    rows, columns = shape[axis1], shape[axis2]
-    n = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
-    start = np.arange(n)
-    return start - min(offset, 0), start + max(offset, 0)
+def diagonal_adjoint(g, a_shape, offset, axis1, axis2):
+    """Put g on the diagonal of zeros."""
+    moved = np.moveaxis(np.empty(a_shape, bool), (axis1, axis2), (-2, -1)).shape
+    i = np.arange(shape_of(g)[-1])
+    whole = scatter(g, i - min(offset, 0), i + max(offset, 0), index=(..., Slot(0), Slot(1)), shape=moved)
+    return np.moveaxis(whole, (-2, -1), (axis1, axis2))
 
 
-@composite(np.diagonal, np.linalg.diagonal)
-def diagonal(a, offset=0, axis1=None, axis2=None):
-    """Take a diagonal of two axes; it becomes the last axis."""
-    axis1, axis2 = (0, 1) if axis1 is None else (axis1, axis2)
-    i, j = diagonal_index(shape_of(a), offset, axis1, axis2)
-    return np.moveaxis(a, (axis1, axis2), (-2, -1))[..., i, j]
-
-
-@composite(np.linalg.diagonal)
-def linalg_diagonal(x, /, *, offset=0):
-    """Take a diagonal of the last two axes."""
-    return np.diagonal(x, offset, -2, -1)
+define(np.diagonal, "a", diagonal_adjoint, kind="view")
+composite(np.linalg.diagonal)(lambda x, /, *, offset=0: np.diagonal(x, offset, -2, -1))
 
 
 @composite(np.trace)
@@ -303,10 +174,7 @@ def trace(a, offset=0, axis1=0, axis2=1, dtype=None):
     return np.sum(np.diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
 
 
-@composite(np.linalg.trace)
-def linalg_trace(x, /, *, offset=0, dtype=None):
-    """Sum a diagonal of the last two axes."""
-    return np.trace(x, offset, -2, -1, dtype)
+composite(np.linalg.trace)(lambda x, /, *, offset=0, dtype=None: np.trace(x, offset, -2, -1, dtype))
 
 
 @composite(np.diag)
@@ -316,7 +184,7 @@ def diag(v, k=0):
         return np.diagonal(v, k)
     n = shape_of(v)[0] + abs(k)
     i = np.arange(shape_of(v)[0])
-    return SCATTER(v, i - min(k, 0), i + max(k, 0), index=(SLOT, SLOT._replace(i=1)), shape=(n, n))
+    return scatter(v, i - min(k, 0), i + max(k, 0), index=(Slot(0), Slot(1)), shape=(n, n))
 
 
 composite(np.diagflat)(lambda v, k=0: np.diag(np.ravel(v), k))
@@ -324,10 +192,14 @@ composite(np.diagflat)(lambda v, k=0: np.diag(np.ravel(v), k))
 
 @composite(np.fill_diagonal)
 def fill_diagonal(a, val, wrap=False):
-    """Assign to the main diagonal, in place."""
-    n = min(shape_of(a))
-    values = np.ravel(val)[np.arange(n) % np.size(val)] if np.ndim(val) else val
-    a[(np.arange(n),) * np.ndim(a)] = values
+    """Assign to the main diagonal, in place; with wrap, again below a tall matrix's end."""
+    shape = shape_of(a)
+    if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
+        raise ValueError("array must be at least 2-d, and above that all dimensions must be equal")
+    step = 1 + int(np.sum(np.cumprod(shape[:0:-1])))
+    places = np.arange(a.size)[: None if wrap or len(shape) > 2 else shape[1] ** 2 : step]
+    values = np.ravel(val)[np.arange(places.size) % np.size(val)] if np.ndim(val) else val
+    a[np.unravel_index(places, shape)] = values
 
 
 composite(np.shape)(shape_of)
@@ -337,7 +209,3 @@ composite(np.iscomplexobj)(lambda x: x.dtype.kind == "c")
 composite(np.isrealobj)(lambda x: x.dtype.kind != "c")
 composite(np.result_type)(lambda *xs: np.result_type(*(getattr(x, "dtype", x) for x in xs)))
 composite(np.can_cast)(lambda from_, to, casting="safe": np.can_cast(from_.dtype, getattr(to, "dtype", to), casting))
-
-from minigrad.rules.index import Slot, scatter as SCATTER  # noqa: E402
-
-SLOT = Slot(0)

@@ -1,31 +1,37 @@
-"""Reductions over axes, cumulative sums and products, sorting.
+"""Reductions over axes, and cumulative sums and products.
 
 Every reduction has a second input, `where`: True, or a mask of the elements that count.
 """
 
 import inspect
+import warnings
 
 import numpy as np
 
-from minigrad.op import composite, define
+from minigrad.op import available, composite, define
 from minigrad.shapes import kept_shape, normal_axes, reduced_count, shape_of
 
 
-def reduction(*functions, adjoint, kind=None):
+def reduction(*functions, inputs="x where", adjoints, kind=None):
     """Define a reduction; the functions are names of the same one (np.max and np.amax)."""
     for function in functions:
         names = list(inspect.signature(function).parameters)
 
         def bind(*args, names=names, **kwargs):
-            params = dict(zip(names, args, strict=False)) | kwargs
-            x, where = params.pop(names[0]), params.pop("where", True)
-            params = {k: v for k, v in params.items() if v is not np._NoValue}
-            return (x, True if where is np._NoValue else where), params
+            params = {k: v for k, v in (dict(zip(names, args, strict=False)) | kwargs).items() if v is not np._NoValue}
+            given = [params.pop(names[0]), params.pop("where", True)]
+            if "mean" in inputs:
+                given.append(params.pop("mean", None))
+            return tuple(given), params
 
-        def call(x, where=True, *, function=function, **params):
-            return function(x, **params) if where is True else function(x, where=where, **params)
+        def call(x, where=True, mean=None, *, function=function, **params):
+            if where is not True:
+                params["where"] = where
+            if mean is not None:
+                params["mean"] = mean
+            return function(x, **params)
 
-        define(function, "x where", adjoint, None, kind=kind, bind=bind, call=call)
+        define(function, inputs, *adjoints, kind=kind, bind=bind, call=call)
 
 
 def spread(g, x_shape, axis):
@@ -86,42 +92,48 @@ def prod_adjoint(g, x, axis, where, initial):
     return chosen(spread(g, x.shape, axis) * others * (1 if initial is None else initial), where)
 
 
-def var_adjoint(g, x, axis, ddof, where, correction=None):
-    """2 (x - mean) / (n - ddof)."""
+def var_adjoint(g, x, axis, ddof, where, mean, correction=None):
+    """2 (x - mean) / (n - ddof). The mean itself has no part in it, as the deviations from it sum to zero."""
     n = count(x.shape, axis, where)
-    if correction is not None:
-        ddof = correction
-    total = np.sum(chosen(x, where), axis=normal_axes(axis, x.ndim), keepdims=True)
-    centred = x - total / n
-    if x.dtype.kind == "c":
-        centred = np.conj(centred)
+    ddof = ddof if correction is None or correction is np._NoValue else correction
+    if mean is None:
+        mean = np.sum(chosen(x, where), axis=normal_axes(axis, x.ndim), keepdims=True) / n
+    centred = np.conj(x - mean) if x.dtype.kind == "c" else x - mean
     return chosen(spread(g, x.shape, axis) * (2 / (n - ddof)) * centred, where)
 
 
-def std_adjoint(g, x, out, axis, ddof, where, correction=None):
+def std_adjoint(g, x, out, axis, ddof, where, mean, correction=None):
     """(x - mean) / ((n - ddof) std), and 0 where the elements are all equal."""
     flat = np.equal(out, 0)
-    return var_adjoint(np.where(flat, 0, g) / (2 * np.where(flat, 1, out)), x, axis, ddof, where, correction)
+    return var_adjoint(np.where(flat, 0, g) / (2 * np.where(flat, 1, out)), x, axis, ddof, where, mean, correction)
 
 
-reduction(np.sum, adjoint=sum_adjoint, kind="linear")
-reduction(np.mean, adjoint=mean_adjoint, kind="linear")
-reduction(np.max, np.amax, np.min, np.amin, adjoint=extremum_adjoint)
-reduction(np.prod, adjoint=prod_adjoint)
-reduction(np.var, adjoint=lambda g, x, axis, ddof, where, correction: var_adjoint(g, x, axis, ddof, where, known(correction)))
+reduction(np.sum, adjoints=(sum_adjoint, None), kind="linear")
+reduction(np.mean, adjoints=(mean_adjoint, None), kind="linear")
+reduction(np.max, np.amax, np.min, np.amin, adjoints=(extremum_adjoint, None))
+reduction(np.prod, adjoints=(prod_adjoint, None))
+reduction(
+    np.var,
+    inputs="x where mean",
+    adjoints=(
+        var_adjoint,
+        None,
+        lambda g, x, axis, ddof, where, mean, correction: -var_adjoint(g, x, axis, ddof, where, mean, correction),
+    ),
+)
 reduction(
     np.std,
-    adjoint=lambda g, x, out, axis, ddof, where, correction: std_adjoint(g, x, out, axis, ddof, where, known(correction)),
+    inputs="x where mean",
+    adjoints=(
+        std_adjoint,
+        None,
+        lambda g, x, out, axis, ddof, where, mean, correction: -std_adjoint(
+            g, x, out, axis, ddof, where, mean, correction
+        ),
+    ),
 )
-
-
-def known(correction):
-    """Return None for NumPy's "not given"."""
-    return None if correction is np._NoValue else correction
-
-
-reduction(np.any, np.all, adjoint=None)
-for _function in (np.argmax, np.argmin, np.count_nonzero):
+reduction(np.any, np.all, adjoints=(None, None))
+for _function in (np.argmax, np.argmin, np.nanargmax, np.nanargmin, np.count_nonzero):
     define(_function, "x", None)
 
 
@@ -153,7 +165,7 @@ def cumprod_adjoint(g, x, axis):
     n = flat.shape[-1]
     if n == 0:
         return np.zeros(x.shape, g.dtype)
-    # factors[..., i, j] = x_j with x_i replaced by 1; its cumulative product over j is d out_j / d x_i for j >= i
+    # others[..., i, j] = x_j with x_i replaced by 1; its cumulative product over j is d out_j / d x_i for j >= i
     others = np.where(np.eye(n, dtype=bool), 1, flat[..., None, :])
     slopes = np.triu(np.cumprod(others, axis=-1))
     back = np.reshape(g, -1) if axis is None else np.moveaxis(g, axis, -1)
@@ -164,44 +176,63 @@ def cumprod_adjoint(g, x, axis):
 define(np.cumprod, "x", cumprod_adjoint)
 
 
-# --- order: gather the elements by the permutation that sorting finds
-
-
-def in_order(permutation):
-    """Return the function that gathers by the permutation an argsort-like function finds."""
-
-    def gathered(a, *args, axis=-1, **kwargs):
+def _including_initial(accumulate, first):
+    def cumulative(x, /, *, axis=None, dtype=None, include_initial=False):
         if axis is None:
-            a, axis = np.ravel(a), -1
-        return np.take_along_axis(a, permutation(a, *args, axis=axis, **kwargs), axis=axis)
+            if np.ndim(x) > 1:
+                raise ValueError("axis must be given for an array of more than one dimension")
+            axis = 0
+        total = accumulate(x, axis=axis, dtype=dtype)
+        if not include_initial:
+            return total
+        shape = list(shape_of(total))
+        shape[axis] = 1
+        return np.concatenate([np.full(shape, first, total.dtype), total], axis=axis)
 
-    return gathered
-
-
-@composite(np.sort)
-def sort(a, axis=-1, kind=None, order=None, *, stable=None):
-    """Sort by a stable permutation, so that among equal elements the gradient keeps their order."""
-    return in_order(np.argsort)(a, axis=axis, kind="stable")
-
-
-@composite(np.partition)
-def partition(a, kth, axis=-1, kind="introselect", order=None):
-    """Partition by the permutation."""
-    return in_order(lambda x, axis: np.argpartition(x, kth, axis=axis))(a, axis=axis)
+    return cumulative
 
 
-define(np.argsort, "a", None)
-define(np.argpartition, "a", None)
+composite(*available("cumulative_sum"))(_including_initial(np.cumsum, 0))
+composite(*available("cumulative_prod"))(_including_initial(np.cumprod, 1))
 
 
-@composite(np.median)
-def median(a, axis=None, keepdims=False):
-    """Mean of the middle one or two of the sorted elements."""
-    shape = kept_shape(shape_of(a), axis)
-    axes = normal_axes(axis, len(shape))
-    rest = tuple(i for i in range(len(shape)) if i not in axes)
-    flat = np.reshape(np.transpose(a, (*rest, *axes)), (*(shape[i] for i in rest), -1))
-    n = flat.shape[-1]
-    ordered = np.sort(flat, axis=-1)
-    middle = np.mean(ordered[..., (n - 1) // 2 : n // 2 + 1], axis=-1)
-    return np.reshape(middle, shape) if keepdims else middle
+# --- reductions that pass over NaN
+
+
+def _filled(function, value):
+    def ignoring(a, *args, **kwargs):
+        return function(np.where(np.isnan(a), value, a), *args, **kwargs)
+
+    return ignoring
+
+
+def _masked(function):
+    def ignoring(a, *args, where=True, **kwargs):
+        return function(a, *args, where=~np.isnan(a) & where, **kwargs)
+
+    return ignoring
+
+
+composite(np.nansum)(_filled(np.sum, 0))
+composite(np.nanprod)(_filled(np.prod, 1))
+composite(np.nancumsum)(_filled(np.cumsum, 0))
+composite(np.nancumprod)(_filled(np.cumprod, 1))
+composite(np.nanmean)(_masked(np.mean))
+composite(np.nanvar)(_masked(np.var))
+composite(np.nanstd)(_masked(np.std))
+
+
+def _extremum(function, worst):
+    def ignoring(a, axis=None, keepdims=False, initial=np._NoValue, where=True):
+        out = function(np.where(np.isnan(a), worst, a), axis=axis, keepdims=keepdims, initial=initial, where=where)
+        absent = np.all(np.isnan(a), axis=axis, keepdims=keepdims)
+        if initial is np._NoValue and np.any(absent):
+            warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=2)
+            out = np.where(absent, np.nan, out)
+        return out
+
+    return ignoring
+
+
+composite(np.nanmax)(_extremum(np.max, -np.inf))
+composite(np.nanmin)(_extremum(np.min, np.inf))

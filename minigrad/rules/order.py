@@ -1,0 +1,231 @@
+"""Sorting, quantiles and sets: all gather elements by positions, which are locally constant."""
+
+import numpy as np
+
+from minigrad.errors import unsupported
+from minigrad.op import Op, Recorded, as_array, composite, define
+from minigrad.shapes import kept_shape, normal_axes, shape_of
+
+
+@composite(np.sort)
+def sort(a, axis=-1, kind=None, order=None, *, stable=None):
+    """Sort by a stable permutation, so that among equal elements the gradient keeps their order."""
+    if axis is None:
+        a, axis = np.ravel(a), -1
+    return np.take_along_axis(a, np.argsort(a, axis=axis, kind="stable"), axis=axis)
+
+
+@composite(np.sort_complex)
+def sort_complex(a):
+    """Sort along the last axis, as complex numbers."""
+    return np.sort(a.astype(np.sort_complex(np.zeros(0, a.dtype)).dtype))
+
+
+def _partitioned(a, *, kth, axis):
+    """Return the permutation that np.partition applied: equal elements are taken in their order."""
+    ranks = np.argsort(np.argsort(np.partition(a, kth, axis=axis), axis=axis, kind="stable"), axis=axis)
+    return np.take_along_axis(np.argsort(a, axis=axis, kind="stable"), ranks, axis=axis)
+
+
+_partition_permutation = Op(_partitioned, "a", (None,), "np.partition")
+
+
+@composite(np.partition)
+def partition(a, kth, axis=-1, kind="introselect", order=None):
+    """Gather in the order that np.partition finds."""
+    if axis is None:
+        a, axis = np.ravel(a), -1
+    return np.take_along_axis(a, _partition_permutation(a, kth=kth, axis=axis), axis=axis)
+
+
+define(np.argsort, "a", None)
+define(np.argpartition, "a", None)
+define(np.searchsorted, "a v", None, None)
+define(np.digitize, "x bins", None, None)
+_lexsort = lambda *keys, axis: np.lexsort(keys, axis)
+define(np.lexsort, "*keys", None, bind=lambda keys, axis=-1: (tuple(keys), {"axis": axis}), call=_lexsort)
+
+
+# --- quantiles: elements of the sorted array, and lines between neighbours
+
+
+def lanes(a, axis):
+    """Return the array with the reduced axes moved last and made one."""
+    axes = normal_axes(axis, len(shape_of(a)))
+    rest = tuple(i for i in range(len(shape_of(a))) if i not in axes)
+    return np.reshape(np.transpose(a, (*rest, *axes)), (*(shape_of(a)[i] for i in rest), -1))
+
+
+def sorted_lanes(a, axis):
+    """Return the sorted lanes, NaN last, and how many numbers each has before the NaN."""
+    ordered = np.sort(lanes(a, axis), axis=-1)
+    return ordered, np.sum(~np.isnan(ordered), axis=-1)
+
+
+def pick(ordered, position):
+    """Return the element of each lane at its position."""
+    return np.take_along_axis(ordered, np.expand_dims(position, -1), axis=-1)[..., 0]
+
+
+def _median(ignore_nan):
+    def median(a, axis=None, overwrite_input=False, keepdims=False):
+        """Mean of the middle one or two of the sorted elements."""
+        a = as_array(a)
+        ordered, n = sorted_lanes(a, axis)
+        size = n if ignore_nan else np.full_like(n, shape_of(ordered)[-1])
+        low, high = np.maximum(size - 1, 0) // 2, np.minimum(size // 2, np.maximum(size - 1, 0))
+        middle = np.mean(np.stack([pick(ordered, low), pick(ordered, high)]), axis=0)
+        bad = np.equal(n, 0) if ignore_nan else np.less(n, size)
+        out = np.where(bad, np.nan, middle) if np.any(bad) else middle
+        return np.reshape(out, kept_shape(shape_of(a), axis)) if keepdims else out
+
+    return median
+
+
+composite(np.median)(_median(ignore_nan=False))
+composite(np.nanmedian)(_median(ignore_nan=True))
+
+
+def virtual_position(q, n, method, dtype):
+    """Return where among n sorted elements a quantile lies; 2.25 is a quarter of the way from the third to the fourth.
+
+    NumPy's own quantiles of the positions 0, 1, 2 ... tell, whatever the method.
+    """
+    return (n - 1) * q if method == "linear" else np.quantile(np.arange(n, dtype=dtype), q, method=method)
+
+
+def quantile_of_lane(ordered, n, q, method):
+    """Return one quantile of each lane of sorted elements, of which the first n are numbers."""
+    table = np.zeros(shape_of(ordered)[-1] + 1, np.result_type(q))
+    for size in np.unique(n[n > 0]):
+        table[size] = virtual_position(q, size, method, ordered.dtype)
+    position = table[n]
+    low = np.floor(position).astype(np.intp)
+    a, b = pick(ordered, low), pick(ordered, np.minimum(low + 1, np.maximum(n - 1, 0)))
+    t = (position - low).astype(ordered.dtype)
+    return np.where(t < 0.5, a + (b - a) * t, b - (b - a) * (1 - t))
+
+
+def _quantile(ignore_nan, percent):
+    def quantile(a, q, axis=None, overwrite_input=False, method="linear", keepdims=False, *, weights=None):
+        """Lines between neighbours in the sorted array."""
+        if isinstance(q, Recorded) or weights is not None:
+            name = "np.percentile" if percent else "np.quantile"
+            raise unsupported(f"{name} with {'weights' if weights is not None else 'q a Tensor'}", "it is not written")
+        a = as_array(a)
+        q = np.asarray(q, a.dtype if a.dtype.kind == "f" else None)
+        q = q / (a.dtype.type(100) if a.dtype.kind == "f" else 100) if percent else q
+        if not np.all((q >= 0) & (q <= 1)):
+            raise ValueError("Percentiles must be in the range [0, 100]" if percent else "Quantiles must be in [0, 1]")
+        ordered, n = sorted_lanes(a, axis)
+        size = n if ignore_nan else np.full_like(n, shape_of(ordered)[-1])
+        bad = np.equal(n, 0) if ignore_nan else np.less(n, size)
+        kept = kept_shape(shape_of(a), axis) if keepdims else shape_of(n)
+        out = []
+        for each in np.ravel(q):
+            value = quantile_of_lane(ordered, size, each, method)
+            out.append(np.reshape(np.where(bad, np.nan, value) if np.any(bad) else value, kept))
+        return np.reshape(np.stack(out), (*np.shape(q), *kept)) if np.ndim(q) else out[0]
+
+    return quantile
+
+
+for _function, _options in (
+    (np.quantile, (False, False)),
+    (np.percentile, (False, True)),
+    (np.nanquantile, (True, False)),
+    (np.nanpercentile, (True, True)),
+):
+    composite(_function)(_quantile(*_options))
+
+
+# --- sets: of equal elements the first gets the gradient
+
+
+def _unique_places(a, *, axis, equal_nan):
+    """Return the places of the unique elements, their places in the result, and their counts."""
+    return np.unique(a, True, True, True, axis, equal_nan=equal_nan)[1:]
+
+
+_unique = Op(_unique_places, "a", (None,), "np.unique")
+
+
+@composite(np.unique)
+def unique(
+    ar, return_index=False, return_inverse=False, return_counts=False, axis=None, *, equal_nan=True, sorted=True
+):
+    """Gather the sorted unique elements."""
+    ar = as_array(ar)
+    index, inverse, counts = _unique(ar, axis=axis, equal_nan=equal_nan)
+    values = np.take(np.ravel(ar) if axis is None else ar, index, axis=axis or 0)
+    extra = ((return_index, index), (return_inverse, inverse), (return_counts, counts))
+    out = (values, *(array for wanted, array in extra if wanted))
+    return out if len(out) > 1 else values
+
+
+def _same_values(function):
+    """Return the places of the values that a function such as np.unique_values finds, in the order it has them."""
+
+    def places(a):
+        found = function(a)
+        values = found[0] if isinstance(found, tuple) else found
+        order = np.argsort(np.ravel(a), kind="stable")
+        index = order[np.minimum(np.searchsorted(np.ravel(a), values, sorter=order), order.size - 1)]
+        return (index, *(found[1:] if isinstance(found, tuple) else ()))
+
+    return Op(places, "a", (None,), f"np.{function.__name__}")
+
+
+def _unique_of_standard(function):
+    op = _same_values(function)
+
+    def unique_of_standard(x, /):
+        index, *rest = op(x)
+        values = np.ravel(x)[index]
+        return type(function(np.zeros(1)))(values, *rest) if rest else values
+
+    return unique_of_standard
+
+
+for _function in (np.unique_values, np.unique_counts, np.unique_inverse, np.unique_all):
+    composite(_function)(_unique_of_standard(_function))
+
+
+@composite(np.union1d)
+def union1d(ar1, ar2):
+    """The sorted unique elements of both."""
+    return np.unique(np.concatenate([np.ravel(ar1), np.ravel(ar2)]))
+
+
+_common = Op(
+    lambda ar1, ar2, *, assume_unique: np.intersect1d(ar1, ar2, assume_unique, return_indices=True)[1:],
+    "ar1 ar2",
+    (None, None),
+    "np.intersect1d",
+)
+
+
+@composite(np.intersect1d)
+def intersect1d(ar1, ar2, assume_unique=False, return_indices=False):
+    """The sorted elements of the first that the second has too."""
+    first, second = _common(ar1, ar2, assume_unique=assume_unique)
+    values = np.ravel(ar1)[first]
+    return (values, first, second) if return_indices else values
+
+
+define(np.isin, "element test_elements", None, None)
+
+
+@composite(np.setdiff1d)
+def setdiff1d(ar1, ar2, assume_unique=False):
+    """The elements of the first that the second has not."""
+    ar1 = np.ravel(ar1) if assume_unique else np.unique(ar1)
+    return ar1[np.isin(ar1, ar2, invert=True)]
+
+
+@composite(np.setxor1d)
+def setxor1d(ar1, ar2, assume_unique=False):
+    """The sorted elements that only one of the two has."""
+    both = np.sort(np.concatenate([np.ravel(x) if assume_unique else np.unique(x) for x in (ar1, ar2)]))
+    new = np.not_equal(both[1:], both[:-1])
+    return both[np.concatenate([[True], new]) & np.concatenate([new, [True]])] if both.size else both
