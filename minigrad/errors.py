@@ -107,12 +107,13 @@ class SourceLine:
         return f"{self.file}:{self.line}" + (f"    {self.text}" if self.text else "")
 
 
-_OURS = (str(Path(__file__).parent) + "/", str(Path(numpy.__file__).parent) + "/")
+_SCIPY = str(Path(numpy.__file__).parents[1] / "scipy") + "/"
+_OURS = (str(Path(__file__).parent) + "/", str(Path(numpy.__file__).parent) + "/", _SCIPY)
 _internal: dict[str, bool] = {}  # by file name: looked up for every recorded op, so the answer is remembered
 
 
 def user_frame(depth: int = 1) -> FrameType | None:
-    """Return the innermost frame of the user's code: the first that belongs neither to minigrad nor to NumPy.
+    """Return the innermost frame of the user's code: the first that belongs to none of minigrad, NumPy and SciPy.
 
     `depth` is how many frames can be passed over unseen, as in `sys._getframe`.
     """
@@ -123,7 +124,7 @@ def user_frame(depth: int = 1) -> FrameType | None:
 
 
 def is_internal(file: str) -> bool:
-    """Tell whether a file belongs to minigrad or NumPy."""
+    """Tell whether a file belongs to minigrad, NumPy or SciPy."""
     internal = _internal.get(file)
     if internal is None:
         internal = _internal[file] = file.startswith(_OURS) or file.startswith("<__array_function__")
@@ -144,6 +145,18 @@ def here() -> str:
     """Return `file:line    text` of the user's code that is running now."""
     frame = user_frame()
     return "<unknown>" if frame is None else str(SourceLine(frame.f_code.co_filename, frame.f_lineno))
+
+
+def scipy_calls() -> list[str]:
+    """Return the names of SciPy's functions, such as scipy.special.softmax, that stand between the user and here."""
+    names = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        if frame.f_code.co_filename.startswith(_SCIPY):
+            public = [part for part in frame.f_globals["__name__"].split(".") if not part.startswith("_")]
+            names.append(".".join([*public, frame.f_code.co_name]))
+        frame = frame.f_back
+    return names[::-1]
 
 
 def unsupported(name: str, reason: str) -> UnsupportedError:

@@ -10,7 +10,7 @@ import numpy as np
 
 from minigrad.errors import CutGraphError, here, unsupported
 from minigrad.op import COMPOSITES, OPS, REFUSED, Recorded, public_name
-from minigrad.rules import apply
+from minigrad.rules import apply, special
 from minigrad.rules import index as indexing
 
 __all__ = ["call_function", "call_ufunc", "unsupported"]
@@ -75,7 +75,8 @@ def _write(out: Any, result: Any, function: Any) -> Any:
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Answer `__array_ufunc__`: a call with keywords, or one of the methods of the ufunc."""
     out = kwargs.pop("out", None)
-    if ufunc in REFUSED or (ufunc not in OPS and ufunc not in COMPOSITES):
+    known = ufunc in OPS or ufunc in COMPOSITES or special.lookup(ufunc)
+    if not known or ufunc in REFUSED:
         raise unsupported(public_name(ufunc), REFUSED.get(ufunc, "minigrad does not know this function"))
     if method == "__call__":
         return _call(ufunc, inputs, out, kwargs)

@@ -12,9 +12,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from minigrad import protocol
-from minigrad.errors import CutGraphError, here, user_frame
+from minigrad.errors import CutGraphError, here, scipy_calls, user_frame
 from minigrad.op import COMPOSITES, OPS, Op, Recorded
 from minigrad.rules import index as indexing
+from minigrad.rules.special import INSTEAD
 
 __all__ = ["Tensor", "dtype_of", "is_symbolic", "plain"]
 
@@ -238,6 +239,11 @@ class Tensor(Recorded):
             fix = "make the array from a Tensor (np.zeros_like(t), np.empty_like(t)) or collect parts with np.stack"
         else:
             fix = "use NumPy functions on it, or minigrad.stop_gradient(t) where no gradient is wanted"
+        if calls := scipy_calls():
+            called = next((name for name in calls if name in INSTEAD), calls[0])
+            what = f"{called} converts a Tensor to a plain array, which would lose its gradient."
+            other = f"{fix};\n         minigrad.custom_adjoint gives {called} a gradient"
+            fix = f"write {INSTEAD[called]}" if called in INSTEAD else other
         raise CutGraphError(f"{what}\n  at     {here()}\n  input  {self.dtype} {self.shape}\n  fix    {fix}")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
