@@ -18,8 +18,8 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 # A file or folder may import those before it in its list, never one after it.
 LAYERS = {
     "minigrad": [
-        "errors", "shapes", "tree", "fingerprint", "op", "special", "rules", "protocol", "tensor", "tape",
-        "transforms", "__init__",
+        "errors", "shapes", "tree", "fingerprint", "op", "special", "rules", "protocol", "tensor", "array",
+        "tape", "transforms", "custom", "jacobians", "program", "trace", "debug", "__init__",
     ],
     "minigrad_nn": [
         "layers", "masks", "rope", "attention", "adjoints", "model", "init", "schedule", "optim", "tokenizer",
@@ -61,7 +61,8 @@ def imported_names(path: Path) -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_file_has_its_place_in_the_layers(package):
-    assert {layer_of(path, package) for path in source_files(package)} == set(LAYERS[package])
+    found, listed = {layer_of(path, package) for path in source_files(package)}, set(LAYERS[package])
+    assert found == listed, f"LAYERS: add {sorted(found - listed)}, remove {sorted(listed - found)}"
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -245,7 +246,8 @@ def test_readme_map_is_the_tree():
         for path in source_files(folder)
         if path.name != "__init__.py"                   # the folder's line stands for it
     }
-    assert {name for name in on_map if name.endswith(".py")} == tree
+    files = {name for name in on_map if name.endswith(".py")}
+    assert files == tree, f"README.md, The map: add {sorted(tree - files)}, remove {sorted(files - tree)}"
     folders = {name.split("/")[0] + "/" for name in tracked_files() if re.match(r"[^./]+/", name)}
     assert {name for name in on_map if name.count("/") == 1 and name.endswith("/")} == folders
     undescribed = [name for name, description in on_map.items() if not description]
