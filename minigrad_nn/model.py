@@ -3,19 +3,20 @@
 B batch   T time   S keys, past ones included   C width   H heads   D channels per head   V vocabulary
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from minigrad.errors import MinigradError
 from minigrad_nn.attention import multi_head_attention
 from minigrad_nn.layers import cross_entropy, embedding, rms_norm, swiglu, swiglu_hidden_size
-from minigrad_nn.masks import causal_mask, position_ids
+from minigrad_nn.masks import additive_mask, causal_mask, position_ids
 from minigrad_nn.rope import rope_at, rope_table
 
-__all__ = ["Config", "ConfigError", "block", "decode", "logits", "loss"]
+__all__ = ["Cache", "Config", "ConfigError", "block", "decode", "logits", "loss"]
 
 Array = Any  # an ndarray or a Tensor
 Rope = tuple[np.ndarray, np.ndarray]  # cos and sin, each (..., T, D/2)
@@ -28,14 +29,14 @@ class ConfigError(MinigradError, ValueError):
 
 @dataclass(frozen=True)
 class Config:
-    """The sizes of a model. `head_dim` does not depend on the width."""
+    """The sizes of a model, by default those of the main job. `head_dim` does not depend on the width."""
 
     vocab_size: int
     n_layer: int = 4
     width: int = 128  # C, the residual stream
     n_head: int = 4  # query heads
     n_kv_head: int = 2  # heads of keys and values, each shared by n_head / n_kv_head query heads
-    head_dim: int = 64  # D
+    head_dim: int = 32  # D
     hidden: int | None = None  # between the MLP's matrices; None: 8/3 of the width, rounded up to 64
     context: int = 64  # the longest sequence the model is trained on and generates from
     theta: float = 10000.0  # base of the rotary wavelengths
@@ -117,9 +118,9 @@ def block(
 
 def logits(params: dict[str, Any], ids: np.ndarray, config: Config) -> Array:
     """Return the scores of every next token: ids (..., T) integers -> (..., T, V)."""
-    length = ids.shape[-1]
-    rope = _rope(length, config.head_dim, config.theta, params["embedding"].dtype)
-    return _run(params, ids, config, _mask(length, 0), rope, [None] * config.n_layer)[0]
+    length, dtype = ids.shape[-1], params["embedding"].dtype
+    rope = _rope(length, config.head_dim, config.theta, dtype)
+    return _run(params, ids, config, _causal(length, dtype), rope, [None] * config.n_layer)[0]
 
 
 def loss(params: dict[str, Any], ids: np.ndarray, targets: np.ndarray, config: Config) -> Array:
@@ -127,13 +128,32 @@ def loss(params: dict[str, Any], ids: np.ndarray, targets: np.ndarray, config: C
     return cross_entropy(logits(params, ids, config), targets)
 
 
+class Cache(NamedTuple):
+    """What decoding keeps of the tokens it has read."""
+
+    layers: list[KeysValues]
+    position: int  # of the next token: it counts the evicted ones too, so it is not the number of rows held
+
+    @property
+    def held(self) -> int:
+        """The number of tokens whose keys and values are there."""
+        return self.layers[0][0].shape[-2]
+
+    def last(self, n: int) -> "Cache":
+        """Return the cache without all but the last n tokens; positions stay what they were."""
+        if n >= self.held:
+            return self
+        at = self.held - n
+        return Cache([(k[..., at:, :], v[..., at:, :]) for k, v in self.layers], self.position)
+
+
 def decode(
     params: dict[str, Any],
     ids: np.ndarray,
     config: Config,
-    cache: list[KeysValues] | None = None,
+    cache: Cache | None = None,
     real: np.ndarray | None = None,
-) -> tuple[np.ndarray, list[KeysValues]]:
+) -> tuple[np.ndarray, Cache]:
     """Return the logits of the new tokens, and the cache for the next call.
 
     Fed in pieces of any lengths, the logits are those of the whole. The cache is returned, never changed.
@@ -143,27 +163,33 @@ def decode(
     ids
         The new tokens, (B, T).
     cache
-        What the previous call returned: one pair of keys and values per layer. None at the beginning.
+        What the previous call returned. None at the beginning.
     real
-        Which tokens, past ones included, are not padding: bool (B, S). A row's positions count its real
-        tokens only, so a prompt padded on the left gets the logits it gets alone.
+        Which tokens, from the first one on, are not padding: bool (B, position + T). A row's positions count its
+        real tokens only, so a prompt padded on the left gets the logits it gets alone.
     """
-    past = 0 if cache is None else cache[0][0].shape[-2]
+    past, held = (0, 0) if cache is None else (cache.position, cache.held)
     length, dtype = ids.shape[-1], params["embedding"].dtype
-    mask = None if length == 1 else _mask(length, past)  # a single new token sees everything
+    mask = None if length == 1 else causal_mask(length, held)  # a single new token sees everything
     if real is None:
-        cos, sin = _rope(max(config.context, past + length), config.head_dim, config.theta, dtype)
-        rope = cos[past : past + length], sin[past : past + length]
+        rope = rope_table(length, config.head_dim, config.theta, past, dtype)
     else:
         positions = position_ids(real)[:, None, past:]  # (B, 1, T)
         rope = rope_at(positions, config.head_dim, config.theta, dtype)
-        seen = real[:, None, None, :]  # (B, 1, 1, S)
+        seen = real[:, None, None, past - held :]  # (B, 1, 1, S)
         mask = seen if mask is None else mask & seen
-    return _run(params, ids, config, mask, rope, [None] * config.n_layer if cache is None else cache)
+    caches = [None] * config.n_layer if cache is None else cache.layers
+    scores, layers = _run(params, ids, config, mask, rope, caches)
+    return scores, Cache(layers, past + length)
 
 
 def _run(
-    params: Any, ids: np.ndarray, config: Config, mask: np.ndarray | None, rope: Rope, caches: list[Any]
+    params: Any,
+    ids: np.ndarray,
+    config: Config,
+    mask: np.ndarray | None,
+    rope: Rope,
+    caches: Sequence[KeysValues | None],
 ) -> tuple[Any, list[Any]]:
     x = embedding(params["embedding"], ids)  # (..., T, C)
     kept = []
@@ -185,7 +211,7 @@ def _rope(length: int, head_dim: int, theta: float, dtype: np.dtype) -> Rope:
 
 
 @lru_cache(maxsize=8)
-def _mask(length: int, past: int) -> np.ndarray:
-    mask = causal_mask(length, past)
+def _causal(length: int, dtype: np.dtype) -> np.ndarray:
+    mask = additive_mask(causal_mask(length), dtype)  # a sum, and its gradient, is cheaper than a choice
     mask.flags.writeable = False
     return mask

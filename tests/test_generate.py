@@ -18,7 +18,10 @@ from minigrad_nn.generate import (
     top_p,
 )
 from minigrad_nn.init import init
-from minigrad_nn.model import Config, logits
+from minigrad_nn.layers import embedding, rms_norm
+from minigrad_nn.masks import sliding_window_mask
+from minigrad_nn.model import Config, block
+from minigrad_nn.rope import rope_table
 
 CONFIG = Config(
     vocab_size=11, n_layer=2, width=12, n_head=4, n_kv_head=2, head_dim=6, hidden=10, context=8, tied=False
@@ -162,12 +165,17 @@ def test_impossible_sampling_is_refused(how, says):
 
 
 def slowly(params, prompt, n_tokens, rng=None, temperature=0.0):
-    """Continue by running the last `context` tokens from the beginning each time."""
-    ids = list(prompt)
+    """Continue by running everything again for each token, in a window of `context` tokens."""
+    dropped, ids = list(prompt[:-CONFIG.context]), list(prompt[-CONFIG.context:])
     for _ in range(n_tokens):
-        scores = logits(params, np.array(ids[-CONFIG.context:]), CONFIG)[-1]
+        mask = sliding_window_mask(len(ids), CONFIG.context)
+        rope = rope_table(len(ids), CONFIG.head_dim, CONFIG.theta, dtype=np.float64)
+        x = embedding(params["embedding"], np.array(ids))
+        for layer in params["blocks"]:
+            x, _ = block(x, layer, CONFIG.head_dim, mask, rope)
+        scores = rms_norm(x[-1], params["norm"]) @ params["head"]
         ids.append(int(choose(scores, rng, temperature)))
-    return ids
+    return dropped + ids
 
 
 @pytest.mark.parametrize("length", [1, 3, 6, 7, 8, 9, 12])
@@ -179,17 +187,18 @@ def test_the_cache_changes_nothing_inside_the_context_and_past_it(params, length
     assert len(set(got[length:])) > 5
 
 
-def test_inside_the_context_each_new_token_costs_one_position(params, monkeypatch):
-    lengths, decode = [], module.decode
+def test_each_new_token_costs_one_position_and_sees_one_context(params, monkeypatch):
+    seen, decode = [], module.decode
 
-    def counting(params, ids, *rest):
-        lengths.append(ids.shape[1])
-        return decode(params, ids, *rest)
+    def watching(params, ids, config, cache, real):
+        scores, after = decode(params, ids, config, cache, real)
+        seen.append((ids.shape[1], range(after.position - after.held, after.position)))
+        return scores, after
 
-    monkeypatch.setattr(module, "decode", counting)
-    generate(params, np.array([1, 2, 3, 4, 5, 6]), CONFIG, 5, temperature=0)
-    # six tokens, then 7 and 8 in the context of 8, then the last 8 afresh: tokens 2 ... 9 for the last
-    assert lengths == [6, 1, 1, 8, 8]
+    monkeypatch.setattr(module, "decode", watching)
+    ids = generate(params, np.array([1, 2, 3, 4, 5, 6]), CONFIG, 5, temperature=0)
+    assert len(ids) == 11
+    assert seen == [(6, range(6)), (1, range(7)), (1, range(8)), (1, range(1, 9)), (1, range(2, 10))]
 
 
 def test_past_the_context_the_last_tokens_are_used_never_the_first(params):

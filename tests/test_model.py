@@ -10,8 +10,10 @@ import minigrad
 from minigrad import tree
 from minigrad_nn import model
 from minigrad_nn.init import init, template
-from minigrad_nn.layers import cross_entropy, embedding
+from minigrad_nn.layers import cross_entropy, embedding, rms_norm
+from minigrad_nn.masks import sliding_window_mask
 from minigrad_nn.model import Config, ConfigError, block, decode, logits, loss
+from minigrad_nn.rope import rope_table
 from numeric import assert_close, central_difference, inner, random_like, relative_error
 
 SMALL = Config(vocab_size=11, n_layer=2, width=12, n_head=4, n_kv_head=2, head_dim=6, hidden=10, context=8)
@@ -132,7 +134,7 @@ def test_the_tables_are_made_once_per_length_not_once_per_layer_or_step(monkeypa
         return made_once
 
     model._rope.cache_clear()
-    model._mask.cache_clear()
+    model._causal.cache_clear()
     monkeypatch.setattr(model, "rope_table", counting(model.rope_table))
     monkeypatch.setattr(model, "causal_mask", counting(model.causal_mask))
     params = init(SMALL, np.random.default_rng(0))
@@ -186,18 +188,50 @@ def test_decoding_in_pieces_equals_the_full_pass(pieces):
         scores, cache = decode(params, piece, SMALL, cache)
         got.append(scores)
     np.testing.assert_allclose(np.concatenate(got, axis=1), full, rtol=1e-12, atol=1e-12)
-    assert {k.shape for pair in cache for k in pair} == {(3, 2, sum(pieces), 6)}
+    assert {part.shape for pair in cache.layers for part in pair} == {(3, 2, sum(pieces), 6)}
+    assert cache.held == cache.position == sum(pieces)
 
 
 def test_decoding_leaves_the_cache_it_was_given_alone():
     params, ids = float64_params(SMALL), random_ids(SMALL, 1, 6)
     _, cache = decode(params, ids[:, :4], SMALL)
-    before = [part.copy() for part in tree.leaves(cache)]
+    before = [part.copy() for part in tree.leaves(cache.layers)]
     first, _ = decode(params, ids[:, 4:], SMALL, cache)
     again, _ = decode(params, ids[:, 4:], SMALL, cache)
     np.testing.assert_array_equal(first, again)
-    for old, new in zip(before, tree.leaves(cache), strict=True):
+    for old, new in zip(before, tree.leaves(cache.layers), strict=True):
         np.testing.assert_array_equal(old, new)
+
+
+def sliding_logits(params, ids, config, window):
+    """The full pass in which each position sees itself and the window - 1 before it."""
+    length = ids.shape[-1]
+    mask = sliding_window_mask(length, window)
+    rope = rope_table(length, config.head_dim, config.theta, dtype=np.float64)
+    x = embedding(params["embedding"], ids)
+    for layer in params["blocks"]:
+        x, _ = block(x, layer, config.head_dim, mask, rope)
+    return rms_norm(x, params["norm"]) @ params["embedding"].T
+
+
+def test_after_eviction_positions_go_on_counting():
+    """The last 3 of 10 tokens are held: the next one is at position 10, not 3."""
+    params, ids = float64_params(SMALL), random_ids(SMALL, 2, 14)
+    _, cache = decode(params, ids[:, :4], SMALL)
+    got = []
+    for t in range(4, 14):
+        cache = cache.last(3)
+        assert (cache.held, cache.position) == (3, t)
+        scores, cache = decode(params, ids[:, t : t + 1], SMALL, cache)
+        got.append(scores)
+    wanted = sliding_logits(params, ids, SMALL, window=4)
+    np.testing.assert_allclose(np.concatenate(got, axis=1), wanted[:, 4:], rtol=1e-12, atol=1e-12)
+
+
+def test_a_cache_shorter_than_the_window_is_kept_whole():
+    _, cache = decode(float64_params(SMALL), random_ids(SMALL, 1, 3), SMALL)
+    assert cache.last(3) is cache
+    assert cache.last(0).held == 0
 
 
 def test_a_prompt_padded_on_the_left_gets_the_logits_it_gets_alone():
@@ -222,8 +256,8 @@ def test_a_prompt_padded_on_the_left_gets_the_logits_it_gets_alone():
 
 def test_the_default_sizes():
     config = Config(vocab_size=65)
-    assert (config.hidden_size, config.q_size, config.kv_size) == (384, 256, 128)
-    assert replace(config, head_dim=32).q_size == config.width
+    assert (config.hidden_size, config.q_size, config.kv_size) == (384, 128, 64)
+    assert replace(config, head_dim=64).q_size == 2 * config.width
 
 
 @pytest.mark.parametrize(("change", "says"), [
