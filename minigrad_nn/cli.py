@@ -18,6 +18,7 @@ from minigrad_nn.checkpoint import Checkpoint
 from minigrad_nn.extras import require
 from minigrad_nn.generate import SamplingError, continuations
 from minigrad_nn.init import init
+from minigrad_nn.memory import keep_freed_memory
 from minigrad_nn.model import Config
 from minigrad_nn.plot import plot_losses
 from minigrad_nn.tokenizer import CharacterTokenizer
@@ -112,6 +113,7 @@ def run_train(options: argparse.Namespace) -> int:
     print(f"            {len(parts.train):,} to train on, the last {len(parts.validation):,} to validate on")
     print(f"model       {config.n_layer} layers, width {config.width}, {n_params:,} parameters")
     print(f"training    {recipe.steps:,} steps of {recipe.batch} x {config.context} characters", flush=True)
+    keep_freed_memory()
     start = time.perf_counter()
     trained = train(params, config, parts, recipe)
     seconds = time.perf_counter() - start

@@ -28,7 +28,7 @@ class RecipeError(MinigradError, ValueError):
 class Recipe:
     """How to train."""
 
-    steps: int = 2000
+    steps: int = 1500
     batch: int = 12  # sequences a step
     rate: float = 3e-3  # peak learning rate
     floor: float = 0.1  # last learning rate, as a fraction of the peak
@@ -100,7 +100,7 @@ def train(params: dict[str, Any], config: Config, text: Split, recipe: Recipe, s
                 bar.set_description(f"step {step + 1}, loss {np.mean(losses[-20:]):.3f}", refresh=False)
                 bar.update(targets.size)
                 if (step + 1) % recipe.evaluate_every == 0 or step + 1 == recipe.steps:
-                    held_out = evaluate(params, windows(text.validation, 64, config.context), config)
+                    held_out = evaluate(params, windows(text.validation, 16, config.context), config)
                     validation.append((step + 1, held_out))
                     if show:
                         recent = np.mean(losses[-recipe.evaluate_every :])

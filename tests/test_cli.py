@@ -139,7 +139,8 @@ def test_ctrl_c_while_generating_exits_with_130(capsys, monkeypatch):
 
 def test_the_defaults_are_those_of_the_main_job():
     options = vars(cli.parser().parse_args(["train"]))
-    wanted = {"text": None, "layers": 4, "width": 128, "heads": 4, "kv_heads": 2, "context": 64, "batch": 12}
+    wanted = {"text": None, "layers": 4, "width": 128, "heads": 4, "kv_heads": 2, "context": 64, "batch": 12,
+              "steps": 1500, "head_dim": 32}
     assert {name: options[name] for name in wanted} == wanted
 
 
