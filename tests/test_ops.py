@@ -65,8 +65,8 @@ def test_value_is_numpys(row):
         got, _ = minigrad.vjp(lambda *x, case=case: tuple(outputs(case.result(*x))), *case.primals)
         assert len(got) == len(wanted)
         for a, b in zip(got, wanted, strict=True):
-            assert np.shape(a) == np.shape(b), case
-            assert np.asarray(a).dtype == np.asarray(b).dtype, case
+            assert np.shape(a) == np.shape(b), f"{case}"
+            assert np.asarray(a).dtype == np.asarray(b).dtype, f"{case}"
             np.testing.assert_allclose(
                 a, b, rtol=0 if row.exact else 1e-13, atol=0 if row.exact else 1e-14, err_msg=str(case)
             )
@@ -113,13 +113,13 @@ def test_jvp_is_the_transpose_of_vjp(row):
         tangents, cotangents = seeded(case)
         value, pushed = minigrad.jvp(case, case.primals, tangents)
         for a, b in zip(value, case(*case.primals), strict=True):
-            assert np.shape(a) == np.shape(b), case
+            assert np.shape(a) == np.shape(b), f"{case}"
         got = pulled(case, cotangents=cotangents)
         scale = max((float(np.max(np.abs(g), initial=0)) for g in got), default=0)
         agree(pairing(cotangents, pushed), pairing(got, tangents), 1e-12, case, scale)
 
 
-@rows()
+@rows("float32")
 def test_float32_stays_float32(row):
     for case in cases(row):
         _, cotangents = seeded(case)
@@ -127,10 +127,10 @@ def test_float32_stays_float32(row):
         small = tuple(x.astype(np.float32) for x in case.primals)
         values, pull = minigrad.vjp(case, *small)
         for a, b in zip(values, case(*small), strict=True):
-            assert a.dtype == b.dtype, case
+            assert a.dtype == b.dtype, f"{case}"
         got = pull(tuple(g.astype(v.dtype) for g, v in zip(cotangents, values, strict=True)))
         for g, w in zip(got, wanted, strict=True):
-            assert g.dtype == np.float32, case
+            assert g.dtype == np.float32, f"{case}"
             scale = max(1e-2, float(np.max(np.abs(w), initial=0)))
             np.testing.assert_allclose(g, w, rtol=0, atol=row.float32 * scale, err_msg=str(case))
 
@@ -152,12 +152,13 @@ def test_empty_and_length_one_axes(row, cut):
             continue
         case = whole.at(*(np.ascontiguousarray(cut(x)) for x in whole.primals))
         try:
-            case(*case.primals)
-        except (ValueError, IndexError, TypeError, np.linalg.LinAlgError, RuntimeWarning):
-            with pytest.raises((ValueError, IndexError, TypeError, np.linalg.LinAlgError, RuntimeWarning)):
+            values = case(*case.primals)
+        except Exception:
+            with pytest.raises(Exception):  # noqa: B017, PT011  # whatever it is that NumPy raises
                 minigrad.vjp(case, *case.primals)
         else:
-            check_gradient(case)
+            if all(np.all(np.isfinite(v)) for v in values):
+                check_gradient(case)
 
 
 LAYOUTS = {
@@ -181,12 +182,18 @@ def test_memory_layout_does_not_matter(row, arrange):
 @rows("complex")
 def test_complex_gradient(row):
     """dL = Re(sum(g * dz)): for a complex cotangent g and a complex direction."""
+    checked = 0
     for case in cases(row):
         rng = generator(f"{case} imaginary parts")
         parts = (rng.uniform(0.2, 1, x.shape) for x in case.primals)
-        check_gradient(
-            case.at(*(x + 1j * part.round(2) for x, part in zip(case.primals, parts, strict=True)))
-        )
+        case = case.at(*(x + 1j * part.round(2) for x, part in zip(case.primals, parts, strict=True)))  # noqa: PLW2901
+        try:
+            case(*case.primals)
+        except (TypeError, np.exceptions.ComplexWarning):
+            continue  # NumPy takes no complex numbers here
+        check_gradient(case)
+        checked += 1
+    assert checked
 
 
 def test_every_function_has_one_row():

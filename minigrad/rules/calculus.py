@@ -92,7 +92,8 @@ def gradient(f, *varargs, axis=None, edge_order=1):
         if f.shape[k] < edge_order + 1:
             raise ValueError("Shape of array too small to calculate a numerical gradient")
         h = np.diff(h) if np.ndim(h) else h
-        out.append(np.moveaxis(_slopes(np.moveaxis(f, k, 0), h, edge_order), 0, k))
+        slopes = np.moveaxis(_slopes(np.moveaxis(f, k, 0), h, edge_order), 0, k)
+        out.append(slopes.astype(f.dtype, copy=False) if f.dtype.kind in "fc" else slopes)
     return out[0] if len(out) == 1 else tuple(out)
 
 

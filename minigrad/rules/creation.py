@@ -4,7 +4,7 @@ import operator
 
 import numpy as np
 
-from minigrad.op import Recorded, as_array, composite, define
+from minigrad.op import as_array, composite, define
 from minigrad.shapes import shape_of
 
 for _function in (np.zeros_like, np.ones_like, np.empty_like):
@@ -14,9 +14,7 @@ for _function in (np.zeros_like, np.ones_like, np.empty_like):
 @composite(np.full_like)
 def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, device=None):
     """Fill; the gradient reaches the value."""
-    template = fill_value if isinstance(fill_value, Recorded) and not isinstance(a, Recorded) else a
-    dtype = as_array(a).dtype if dtype is None else dtype
-    out = np.empty_like(template, dtype=dtype, shape=shape_of(a) if shape is None else shape)
+    out = np.empty_like(a, dtype=dtype, shape=shape)
     out[...] = fill_value
     return out
 
@@ -27,9 +25,10 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
     num = operator.index(num)
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
-    start, stop = as_array(start), as_array(stop)
-    kind = np.result_type(start.dtype, stop.dtype, np.float64(num) * 0 if start.dtype.kind in "iub" else 0.0)
-    delta = (stop - start).astype(kind)
+    kind = np.result_type(*(getattr(x, "dtype", x) for x in (start, stop)))
+    kind = kind if kind.kind in "fc" else np.dtype(np.float64)
+    start, stop = (as_array(x).astype(kind) for x in (start, stop))
+    delta = stop - start
     places = np.reshape(np.arange(num, dtype=kind), (-1,) + (1,) * np.ndim(delta))
     gaps = num - 1 if endpoint else num
     step = delta / gaps if gaps > 0 else np.nan

@@ -1,10 +1,12 @@
 """Sorting, quantiles and sets: all gather elements by positions, which are locally constant."""
 
+import warnings
+
 import numpy as np
 
 from minigrad.errors import unsupported
 from minigrad.op import Op, Recorded, as_array, composite, define
-from minigrad.shapes import kept_shape, normal_axes, shape_of
+from minigrad.shapes import kept_shape, normal_axes, reduced_count, shape_of
 
 
 @composite(np.sort)
@@ -51,15 +53,22 @@ define(np.lexsort, "*keys", None, bind=lambda keys, axis=-1: (tuple(keys), {"axi
 
 def lanes(a, axis):
     """Return the array with the reduced axes moved last and made one."""
-    axes = normal_axes(axis, len(shape_of(a)))
-    rest = tuple(i for i in range(len(shape_of(a))) if i not in axes)
-    return np.reshape(np.transpose(a, (*rest, *axes)), (*(shape_of(a)[i] for i in rest), -1))
+    shape, axes = shape_of(a), normal_axes(axis, len(shape_of(a)))
+    rest = tuple(i for i in range(len(shape)) if i not in axes)
+    return np.reshape(np.transpose(a, (*rest, *axes)), (*(shape[i] for i in rest), reduced_count(shape, axes)))
 
 
-def sorted_lanes(a, axis):
-    """Return the sorted lanes, NaN last, and how many numbers each has before the NaN."""
+def sorted_lanes(a, axis, ignore_nan):
+    """Return the sorted lanes, NaN last, how many elements of each count, and which lanes have no quantile."""
     ordered = np.sort(lanes(a, axis), axis=-1)
-    return ordered, np.sum(~np.isnan(ordered), axis=-1)
+    n = np.sum(~np.isnan(ordered), axis=-1)
+    if ignore_nan:
+        empty = np.equal(n, 0)
+        if np.any(empty):
+            warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=2)
+        return ordered, n, empty
+    size = shape_of(ordered)[-1]
+    return ordered, np.full_like(n, size), np.less(n, size)
 
 
 def pick(ordered, position):
@@ -67,16 +76,21 @@ def pick(ordered, position):
     return np.take_along_axis(ordered, np.expand_dims(position, -1), axis=-1)[..., 0]
 
 
+def undefined(value, where):
+    """Return NaN where there is no quantile."""
+    return np.where(where, np.nan, value) if np.any(where) else value
+
+
 def _median(ignore_nan):
     def median(a, axis=None, overwrite_input=False, keepdims=False):
         """Mean of the middle one or two of the sorted elements."""
         a = as_array(a)
-        ordered, n = sorted_lanes(a, axis)
-        size = n if ignore_nan else np.full_like(n, shape_of(ordered)[-1])
-        low, high = np.maximum(size - 1, 0) // 2, np.minimum(size // 2, np.maximum(size - 1, 0))
-        middle = np.mean(np.stack([pick(ordered, low), pick(ordered, high)]), axis=0)
-        bad = np.equal(n, 0) if ignore_nan else np.less(n, size)
-        out = np.where(bad, np.nan, middle) if np.any(bad) else middle
+        if not a.size:
+            return np.mean(a, axis=axis, keepdims=keepdims)  # NaN and a warning
+        ordered, n, bad = sorted_lanes(a, axis, ignore_nan)
+        last = np.maximum(n - 1, 0)
+        middle = np.mean(np.stack([pick(ordered, last // 2), pick(ordered, np.minimum(n // 2, last))]), axis=0)
+        out = undefined(middle, bad)
         return np.reshape(out, kept_shape(shape_of(a), axis)) if keepdims else out
 
     return median
@@ -94,37 +108,34 @@ def virtual_position(q, n, method, dtype):
     return (n - 1) * q if method == "linear" else np.quantile(np.arange(n, dtype=dtype), q, method=method)
 
 
-def quantile_of_lane(ordered, n, q, method):
+def quantile_of_lane(ordered, n, q, method, dtype):
     """Return one quantile of each lane of sorted elements, of which the first n are numbers."""
-    table = np.zeros(shape_of(ordered)[-1] + 1, np.result_type(q))
+    table = np.zeros(shape_of(ordered)[-1] + 1, dtype)
     for size in np.unique(n[n > 0]):
-        table[size] = virtual_position(q, size, method, ordered.dtype)
+        table[size] = virtual_position(q, size, method, dtype)
     position = table[n]
     low = np.floor(position).astype(np.intp)
     a, b = pick(ordered, low), pick(ordered, np.minimum(low + 1, np.maximum(n - 1, 0)))
-    t = (position - low).astype(ordered.dtype)
+    t = position - low.astype(dtype)
     return np.where(t < 0.5, a + (b - a) * t, b - (b - a) * (1 - t))
 
 
-def _quantile(ignore_nan, percent):
+def _quantile(function, ignore_nan, percent):
     def quantile(a, q, axis=None, overwrite_input=False, method="linear", keepdims=False, *, weights=None):
         """Lines between neighbours in the sorted array."""
         if isinstance(q, Recorded) or weights is not None:
-            name = "np.percentile" if percent else "np.quantile"
-            raise unsupported(f"{name} with {'weights' if weights is not None else 'q a Tensor'}", "it is not written")
+            reason = "the derivative is written for the array only, without weights"
+            raise unsupported(f"np.{function.__name__} of a Tensor of quantiles, or with weights", reason)
         a = as_array(a)
-        q = np.asarray(q, a.dtype if a.dtype.kind == "f" else None)
-        q = q / (a.dtype.type(100) if a.dtype.kind == "f" else 100) if percent else q
-        if not np.all((q >= 0) & (q <= 1)):
-            raise ValueError("Percentiles must be in the range [0, 100]" if percent else "Quantiles must be in [0, 1]")
-        ordered, n = sorted_lanes(a, axis)
-        size = n if ignore_nan else np.full_like(n, shape_of(ordered)[-1])
-        bad = np.equal(n, 0) if ignore_nan else np.less(n, size)
+        dtype = function(np.zeros(1, a.dtype), q, method=method).dtype  # also raises where q is out of range
+        q = np.asarray(q, dtype)
+        q = q / 100 if percent else q
+        if not a.size:
+            return function(np.zeros(shape_of(a), a.dtype), q, axis, method=method, keepdims=keepdims)
+        ordered, n, bad = sorted_lanes(a, axis, ignore_nan)
         kept = kept_shape(shape_of(a), axis) if keepdims else shape_of(n)
-        out = []
-        for each in np.ravel(q):
-            value = quantile_of_lane(ordered, size, each, method)
-            out.append(np.reshape(np.where(bad, np.nan, value) if np.any(bad) else value, kept))
+        out = [undefined(quantile_of_lane(ordered, n, each, method, dtype), bad) for each in np.ravel(q)]
+        out = [np.reshape(value, kept) for value in out]
         return np.reshape(np.stack(out), (*np.shape(q), *kept)) if np.ndim(q) else out[0]
 
     return quantile
@@ -136,7 +147,7 @@ for _function, _options in (
     (np.nanquantile, (True, False)),
     (np.nanpercentile, (True, True)),
 ):
-    composite(_function)(_quantile(*_options))
+    composite(_function)(_quantile(_function, *_options))
 
 
 # --- sets: of equal elements the first gets the gradient

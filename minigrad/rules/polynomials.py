@@ -1,5 +1,7 @@
 """Polynomials as arrays of coefficients, the highest power first."""
 
+import warnings
+
 import numpy as np
 
 from minigrad.errors import unsupported
@@ -121,6 +123,7 @@ def vander(x, N=None, increasing=False):
     if x.ndim != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
     n = shape_of(x)[0] if N is None else N
+    x = x.astype(np.promote_types(x.dtype, int))
     powers = [np.ones_like(x)]
     while len(powers) < n:
         powers.append(powers[-1] * x)
@@ -140,5 +143,7 @@ def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
         left, y = left * w[:, None], y * (w if y.ndim == 1 else w[:, None])
     scale = np.sqrt(np.sum(left * left, axis=0))
     rcond = shape_of(x)[0] * np.finfo(x.dtype).eps if rcond is None else rcond
-    c = np.linalg.lstsq(left / scale, y, rcond)[0]
+    c, _, rank, _ = np.linalg.lstsq(left / scale, y, rcond)
+    if rank != int(deg) + 1:
+        warnings.warn("Polyfit may be poorly conditioned", np.exceptions.RankWarning, stacklevel=2)
     return np.transpose(np.transpose(c) / scale)

@@ -96,8 +96,9 @@ def var_adjoint(g, x, axis, ddof, where, mean, correction=None):
     """2 (x - mean) / (n - ddof). The mean itself has no part in it, as the deviations from it sum to zero."""
     n = count(x.shape, axis, where)
     ddof = ddof if correction is None or correction is np._NoValue else correction
+    x = chosen(x, where)  # before anything is computed: what is left out may be NaN
     if mean is None:
-        mean = np.sum(chosen(x, where), axis=normal_axes(axis, x.ndim), keepdims=True) / n
+        mean = np.sum(x, axis=normal_axes(axis, x.ndim), keepdims=True) / n
     centred = np.conj(x - mean) if x.dtype.kind == "c" else x - mean
     return chosen(spread(g, x.shape, axis) * (2 / (n - ddof)) * centred, where)
 

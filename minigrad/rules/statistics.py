@@ -16,7 +16,7 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=False):
     a = as_array(a)
     if weights is None:
         mean = np.mean(a, axis=axis, keepdims=keepdims)
-        n = a.size / max(np.size(mean), 1)
+        n = a.size / np.size(mean)
         return (mean, np.full(shape_of(mean), n, mean.dtype)) if returned else mean
     weights = as_array(weights)
     axes = normal_axes(axis, a.ndim)
@@ -53,6 +53,8 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
     for given in (fweights, aweights):
         if given is not None:
             given = as_array(given)
+            if shape_of(given) != shape_of(x)[1:]:
+                raise RuntimeError("incompatible numbers of samples and weights")
             weights = given if weights is None else weights * given
     if weights is None:
         mean, total = np.mean(x, axis=1), shape_of(x)[1]
@@ -115,7 +117,7 @@ def histogram_bin_edges(a, bins=10, range=None, weights=None):
         return np.histogram_bin_edges(a, bins, range)  # for a Tensor of weights, which have no part in it
     if isinstance(bins, str) or range is None:
         raise unsupported("np.histogram of a Tensor without fixed edges", "pass the bin edges, or range=(low, high)")
-    return np.histogram_bin_edges(np.zeros(0), bins, range)
+    return np.histogram_bin_edges(np.zeros(0, a.dtype), bins, range)
 
 
 @composite(np.histogram)
