@@ -54,6 +54,7 @@ class Equation:
     params: dict[str, Any]
     source: SourceLine | None = None  # where the user wrote it; of a backward equation, the line it is the adjoint of
     several: bool = False  # the op returns a tuple, even of one
+    of: Op | None = None  # of a backward equation, the op it is part of the adjoint of; None: a forward equation
 
 
 @dataclass(frozen=True)

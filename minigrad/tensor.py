@@ -6,6 +6,7 @@ new value, and so are, when they are next looked at, the Tensors that NumPy woul
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
@@ -246,12 +247,20 @@ class Tensor(Recorded):
             fix = f"write {INSTEAD[called]}" if called in INSTEAD else other
         raise CutGraphError(f"{what}\n  at     {here()}\n  input  {self.dtype} {self.shape}\n  fix    {fix}")
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+    def _may_be_read(self) -> bool:
+        """Tell whether this would be a plain array but for a trace, and that trace is of the present values only."""
+        return self._tape.symbolic and not self._tape.any_values  # type: ignore[no-any-return]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if self._may_be_read():
+            return np.array(self._tape.read(self), dtype)
         self._refuse_to_leave("a Tensor was converted to a plain array, which would lose its gradient.")
 
     def _scalar(self, convert: Callable[[Any], Any]) -> Any:
         if self._slot < 0 and not isinstance(self._value, Recorded):
             return convert(self._value)  # a constant has no gradient to lose
+        if self._may_be_read():
+            return convert(self._tape.read(self))
         self._refuse_to_leave(f"a Tensor was converted by {convert.__name__}(), which would lose its gradient.")
 
     def __float__(self) -> float:
@@ -263,12 +272,19 @@ class Tensor(Recorded):
     def __complex__(self) -> complex:
         return self._scalar(complex)  # type: ignore[no-any-return]
 
+    def __index__(self) -> int:
+        if self.dtype.kind in "iu" and self._may_be_read():
+            return operator.index(self._tape.read(self))
+        raise TypeError("a Tensor cannot be used as an index or a count")
+
     def item(self, *args: Any) -> Any:
         """Refuse, unless this is a constant: a Python number has no gradient."""
-        return self._scalar(float)
+        return self._tape.read(self).item(*args) if self._may_be_read() else self._scalar(float)
 
-    def tolist(self) -> NoReturn:
+    def tolist(self) -> Any:
         """Refuse: a list of Python numbers has no gradient."""
+        if self._may_be_read():
+            return self._tape.read(self).tolist()
         self._refuse_to_leave("a Tensor was converted by tolist(), which would lose its gradient.")
 
     def __reduce__(self) -> NoReturn:

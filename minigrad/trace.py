@@ -6,23 +6,22 @@ differentiations inside the function, so that their backward passes are recorded
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from minigrad import tree
-from minigrad.errors import ControlFlowError, CutGraphError, SourceLine, here, is_internal, source_line, user_frame
+from minigrad.errors import ControlFlowError, CutGraphError, SourceLine, here, source_line, user_frame
+from minigrad.names import Names
 from minigrad.op import Op, Recorded
 from minigrad.program import Atom, Const, Equation, Program, Var, validate, without_dead_code
 from minigrad.shapes import shape_of
 from minigrad.tape import NEW_TAPE, Node, Observer, Tape
 from minigrad.tensor import Tensor, dtype_of, plain
 
-__all__ = ["Names", "Trace", "adjoint_program", "trace"]
+__all__ = ["Trace", "adjoint_program", "name_of", "parameter_names", "trace"]
 
 
 class Trace(Tape):
@@ -48,6 +47,8 @@ class Trace(Tape):
         self.equations: list[Equation] = []
         self.names = Names()
         self.line: SourceLine | None = None  # while a backward pass runs: the line whose adjoint it computes
+        self.of: Op | None = None  # and the op
+        self.reads: list[tuple[Var, str]] = []  # values that Python code has looked at, and where
 
     def input(self, value: Any, name: str | None = None) -> Tensor:
         """Return the Tensor that stands for an argument."""
@@ -62,25 +63,26 @@ class Trace(Tape):
     def atom(self, x: Any) -> Atom:
         """Return the variable of a Tensor of this trace; anything else is a constant."""
         if not isinstance(x, Tensor):
-            return Const(x)
+            return Const(x, self.names.of_constant(x))
         x = x._snapshot()
         if x._tape is not self:
             raise CutGraphError(
-                f"a Tensor of another differentiation was used in a trace.\n  at   {here()}\n  fix  pass it as an argument"
+                "a Tensor of another differentiation was used in a trace.\n"
+                f"  at   {here()}\n  fix  pass it as an argument"
             )
         return self.vars[x._slot]
 
     def record(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Compute an op and note it as an equation."""
         frame = user_frame(3)
-        self.names.look(frame)
+        self.names.look(frame, [x for x in inputs if not isinstance(x, Recorded)] if self.of is None else ())
         atoms = tuple(self.atom(x) for x in inputs)
         out = op.function(*(x._value if isinstance(x, Recorded) else x for x in inputs), **params)
         line = self.line or (None if frame is None else source_line(frame.f_code, frame.f_lasti))
         several = isinstance(out, (tuple, list))
         results = [self._new(value) for value in (out if several else (out,))]
         outs = tuple(self.vars[r._slot] for r in results)
-        self.equations.append(Equation(outs, op, atoms, params, line, several))
+        self.equations.append(Equation(outs, op, atoms, params, line, several, self.of))
         if several:
             return out._make(results) if hasattr(out, "_make") else tuple(results)
         if op.kind == "view":
@@ -95,12 +97,17 @@ class Trace(Tape):
                 f"for ever.\n  at   {here()}\n"
                 "  fix  use np.where, or move the decision out of the function"
             )
+        return self.read(tensor)
+
+    def read(self, tensor: Any) -> Any:
+        """Return the data of a Tensor that no gradient flows through, and note that the program depends on it."""
+        self.reads.append((self.vars[tensor._slot], here()))
         return plain(tensor)
 
     def program(self, outputs: Sequence[Any]) -> Program:
         """Return what was recorded, as the Program with these results, under the names that the user's code gave."""
         atoms = tuple(self.atom(x) for x in outputs)
-        for slot, (name, _) in self.names.of(self).items():
+        for slot, (name, _) in self.names.of(self, but={v.name for v in self.inputs if v.name}).items():
             var = self.vars[slot]
             var.name = var.name or name
         program = Program(tuple(self.inputs), tuple(self.equations), atoms, self.name)
@@ -167,112 +174,112 @@ def trace(f: Callable[..., Any], *args: Any, any_values: bool = True) -> Program
     ControlFlowError
         If Python control flow depends on the value of an argument.
     """
-    tape = Trace(getattr(f, "__name__", "f"), any_values)
+    return trace_tree(f, *args, any_values=any_values)[0]
+
+
+def trace_tree(f: Callable[..., Any], *args: Any, any_values: bool = True) -> tuple[Program, tree.Structure]:
+    """Return the Program of a function, as `trace` does, and the structure of its result."""
+    tape = Trace(name_of(f), any_values)
     arguments = _arrays_as_inputs(tape, args, parameter_names(f, len(args)))
     with tape.names.watching():
         out = f(*arguments)
-    return tape.program(tree.leaves(out))
+    leaves, structure = tree.flatten(out)
+    return tape.program(leaves), structure
 
 
-def adjoint_program(f: Callable[..., Any], *args: Any, wrt: Sequence[int] | None = None) -> tuple[Program, Program]:
-    """Return the Programs of a function and of its adjoint.
+def adjoint_program(
+    f: Callable[..., Any], *args: Any, wrt: Sequence[int] | None = None, **kwargs: Any
+) -> tuple[Program, Program]:
+    """Return the Programs of a function and of its adjoint, for arguments like these.
 
-    The adjoint's inputs are the gradient of the result, then the arrays of the arguments; it computes the forward
-    values it needs again. Its outputs are the gradients of the arguments `wrt` (by default the float arrays).
-    Variables have the names of the user's code, and the gradient of `scores` is called `dscores`.
+    The adjoint's inputs are the gradient of the result, then the arrays of the arguments, then those of the keyword
+    arguments; it computes the forward values it needs again. Its outputs are the gradients of the positional
+    arguments `wrt` (by default those with float arrays). Variables have the names of the user's code, and the gradient
+    of `scores` is called `dscores`.
+
+    The notes of both: "reads", the values that Python code looked at; "result", the structure of the result; and
+    "gradients", which variable is the gradient of which.
     """
     from minigrad.custom import is_differentiable
     from minigrad.transforms import vjp
 
-    names = parameter_names(f, len(args))
     wrt = [i for i, a in enumerate(args) if is_differentiable(a)] if wrt is None else list(wrt)
-    tape = Trace(getattr(f, "__name__", "f"), any_values=False)
-    arguments = _arrays_as_inputs(tape, args, names)
+    tape = Trace(name_of(f), any_values=False)
+    arguments = _arrays_as_inputs(tape, args, parameter_names(f, len(args)))
+    keywords = dict(zip(kwargs, _arrays_as_inputs(tape, kwargs.values(), list(kwargs)), strict=True))
 
     def on_tensors(*differentiated: Any) -> Any:
         whole = list(arguments)
         for i, tensors in zip(wrt, differentiated, strict=True):
             whole[i] = tensors
-        return f(*whole)
+        return f(*whole, **keywords)
+
+    watched: list[_WatchedTape] = []
 
     def new_tape() -> Tape:
-        made = Tape()
-        made.observer = _NameGradients(tape, made)
-        return made
+        watched.append(_WatchedTape(tape, outermost=not watched))
+        return watched[-1]
 
     token = NEW_TAPE.set(new_tape)
     try:
         with tape.names.watching():
             out, pull = vjp(on_tensors, *(arguments[i] for i in wrt))
-        forward = tape.program(tree.leaves(out))
-        gs, structure = tree.flatten(tree.map(lambda x: np.ones(shape_of(x), dtype_of(x)), out))
+        results, structure = tree.flatten(out)
+        if len(results) == 1 and isinstance(results[0], Tensor) and tape.names.is_unassigned(results[0]):
+            tape.vars[results[0]._slot].name = tape.vars[results[0]._slot].name or "out"
+        forward = tape.program(results)
         n_inputs = len(tape.inputs)
+        gs = [np.ones(shape_of(x), dtype_of(x)) for x in results]
         seeds = [tape.input(g, "g" if len(gs) == 1 else f"g{i}") for i, g in enumerate(gs)]
         tape.inputs = tape.inputs[n_inputs:] + tape.inputs[:n_inputs]
         gradients = pull(tree.unflatten(structure, seeds))
-        tape.line = None
+        tape.line = tape.of = None
     finally:
         NEW_TAPE.reset(token)
     outputs = tree.leaves(gradients)
-    labels = [tape.atom(x).name for i in wrt for x in tree.leaves(arguments[i])]
-    for gradient, label in zip(outputs, labels, strict=True):
-        if isinstance(gradient, Tensor):
-            tape.vars[gradient._slot].name = f"d{label}"
+    inputs = [x for i in wrt for x in tree.leaves(arguments[i])]
+    for gradient, x in zip(outputs, inputs, strict=True):
+        if isinstance(gradient, Tensor) and isinstance(x, Tensor):
+            var = tape.vars[gradient._slot]
+            if var not in tape.inputs:
+                var.name = f"d{tape.vars[x._slot].name}"
     backward = tape.program(outputs)
-    return forward, Program(backward.inputs, backward.equations, backward.outputs, f"{forward.name}_adjoint")
+    notes = {"reads": tape.reads, "result": structure, "gradients": watched[0].gradients}
+    forward = Program(forward.inputs, forward.equations, forward.outputs, forward.name, notes)
+    return forward, Program(backward.inputs, backward.equations, backward.outputs, f"{forward.name}_adjoint", notes)
 
 
-class _NameGradients(Observer):
-    """Gives the variables of a backward pass their lines, and their names: dscores for the gradient of scores."""
+def name_of(f: Callable[..., Any]) -> str:
+    """Return what a function is called; "f" if it has no name."""
+    while isinstance(f, functools.partial):
+        f = f.func
+    name = getattr(f, "__name__", "f")
+    return name if name.isidentifier() else "f"
 
-    def __init__(self, trace: Trace, tape: Tape) -> None:
+
+class _WatchedTape(Tape, Observer):
+    """A tape below which a trace lies, and which tells that trace what the values of its backward pass are."""
+
+    def __init__(self, trace: Trace, outermost: bool) -> None:
+        super().__init__()
+        self.observer = self
         self.trace = trace
-        self.tape = tape
+        self.outermost = outermost  # else it is a differentiation inside the function, whose equations belong to that
+        self.vars: dict[int, Var] = {}
+        self.gradients: dict[Var, Var] = {}
+
+    def _tensor(self, value: Any, foreign: bool = False) -> Tensor:
+        tensor = super()._tensor(value, foreign)
+        if isinstance(value, Tensor) and value._tape is self.trace:
+            self.vars[tensor._slot] = self.trace.vars[value._slot]
+        return tensor
 
     def arrived(self, node: Node, g: Any) -> None:
-        """Note that what is computed next belongs to the line of this node, and name the gradient of its result."""
-        self.trace.line = source_line(node.code, node.instruction)
-        known = self.trace.names.of(self.tape).get(node.slot)
-        if known is not None and isinstance(g, Tensor) and g._tape is self.trace:
-            var = self.trace.vars[g._slot]
-            var.name = var.name or f"d{known[0]}"
-
-
-class Names:
-    """Which names the user's code gives to Tensors, found by looking at its frames, not by parsing its source.
-
-    `look(frame)` notes the local variables of a frame that are Tensors; the first name a Tensor gets is kept.
-    """
-
-    def __init__(self) -> None:
-        self.found: dict[Tape, dict[int, tuple[str, SourceLine]]] = {}
-
-    def of(self, tape: Tape) -> dict[int, tuple[str, SourceLine]]:
-        """Return the name, and the line it was seen at, of each named slot of a tape."""
-        return self.found.get(tape, {})
-
-    def look(self, frame: FrameType | None) -> None:
-        """Note the names that a frame gives to Tensors now."""
-        if frame is None:
-            return
-        line = SourceLine(frame.f_code.co_filename, frame.f_lineno)
-        for name, value in frame.f_locals.items():
-            while isinstance(value, Recorded):
-                if value._slot >= 0:
-                    self.found.setdefault(value._tape, {}).setdefault(value._slot, (name, line))
-                value = value._value
-
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Look at every frame of the user's code as it returns, on this thread only."""
-        before = sys.getprofile()
-
-        def profile(frame: FrameType, event: str, arg: Any) -> None:
-            if event == "return" and not is_internal(frame.f_code.co_filename):
-                self.look(frame)
-
-        sys.setprofile(profile)
-        try:
-            yield
-        finally:
-            sys.setprofile(before)
+        """Note what the next equations are the adjoint of, and name the gradient: dscores for that of scores."""
+        if self.outermost:
+            self.trace.line, self.trace.of = source_line(node.code, node.instruction), node.op
+        if isinstance(g, Tensor) and g._tape is self.trace and node.slot in self.vars:
+            var, forward = self.trace.vars[g._slot], self.vars[node.slot]
+            self.gradients.setdefault(var, forward)
+            if forward.name and var not in self.trace.inputs:
+                var.name = var.name or f"d{forward.name}"

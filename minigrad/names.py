@@ -1,0 +1,132 @@
+"""What the user's code calls its values: found by looking at its frames while it runs, not by parsing its source.
+
+So closures, lambdas and functions typed at a prompt have names too.
+"""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from types import CodeType, FrameType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from minigrad.errors import SourceLine, is_internal
+from minigrad.op import Recorded
+from minigrad.tape import Tape
+
+__all__ = ["Names"]
+
+ASSIGNED, RETURNED, PASSED = range(3)  # how telling a name is: the lower the better
+_NOT_HOLDERS = (type, FunctionType, ModuleType)
+_STANDARD = sysconfig.get_paths()["stdlib"]
+
+
+class Names:
+    """The names of Tensors and of plain values.
+
+    Of several names for one Tensor the most telling wins: that of a local variable it was assigned to, then that of
+    the function that returned it, then that of a parameter it was passed as. Of equals, the first.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[Tape, dict[int, tuple[int, str, SourceLine]]] = {}
+        self._constants: dict[int, tuple[Any, str]] = {}  # by id; the value is held so that its id stays its own
+        self._arguments: dict[FrameType, dict[str, tuple[Any, int]]] = {}  # of the frames that are running
+
+    def of(self, tape: Tape, but: Collection[str] = ()) -> dict[int, tuple[str, SourceLine]]:
+        """Return the name, and the line it was seen at, of each named slot of a tape.
+
+        A name in `but` is none if it is only that of a parameter: of the many things called x, the arguments of the
+        function itself keep that name.
+        """
+        found = self._found.get(tape, {}).items()
+        return {slot: (name, line) for slot, (rank, name, line) in found if rank != PASSED or name not in but}
+
+    def of_constant(self, value: Any) -> str | None:
+        """Return the name of an array, or a Python float, that came from outside."""
+        known = self._constants.get(id(value))
+        return None if known is None else known[1]
+
+    def is_unassigned(self, tensor: Any) -> bool:
+        """Tell whether a Tensor is known by the name of a function or a parameter at most."""
+        return self._found.get(tensor._tape, {}).get(tensor._slot, (PASSED,))[0] != ASSIGNED
+
+    def look(self, frame: FrameType | None, constants: Iterable[Any] = ()) -> None:
+        """Note the names that a frame gives to Tensors now, and to these constants."""
+        if frame is None or _is_library(frame.f_code):
+            return
+        line = SourceLine(frame.f_code.co_filename, frame.f_lineno)
+        came = self._arguments.get(frame)
+        parameters = _parameters(frame.f_code)
+        for name, value in frame.f_locals.items():
+            if isinstance(value, Recorded) and name.isidentifier():
+                passed = name in parameters
+                if passed and came is not None:
+                    first, slot = came.get(name, (None, -1))
+                    passed = value is first and value._slot == slot  # else the parameter was assigned to
+                self._note(value, name, PASSED if passed else ASSIGNED, line)
+        for value in constants:
+            if isinstance(value, (np.ndarray, float)) and id(value) not in self._constants:
+                called = _name_in(frame, value)
+                if called is not None:
+                    self._constants[id(value)] = (value, called)
+
+    def _note(self, value: Any, name: str, rank: int, line: SourceLine) -> None:
+        while isinstance(value, Recorded):
+            if value._slot >= 0:
+                names = self._found.setdefault(value._tape, {})
+                if value._slot not in names or rank < names[value._slot][0]:
+                    names[value._slot] = (rank, name, line)
+            value = value._value
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Look at every frame of the user's code as it is entered and left, on this thread only."""
+        before = sys.getprofile()
+
+        def profile(frame: FrameType, event: str, arg: Any) -> None:
+            if event == "call" and not _is_library(frame.f_code):
+                self._arguments[frame] = {
+                    name: (value, value._slot) for name, value in frame.f_locals.items() if isinstance(value, Recorded)
+                }
+            elif event == "return" and not _is_library(frame.f_code):
+                self.look(frame)
+                self._arguments.pop(frame, None)
+                name = frame.f_code.co_name
+                if isinstance(arg, Recorded) and name.isidentifier() and not name.startswith("__"):
+                    line = SourceLine(frame.f_code.co_filename, frame.f_lineno)
+                    self._note(arg, name.strip("_"), RETURNED, line)
+
+        sys.setprofile(profile)
+        try:
+            yield
+        finally:
+            sys.setprofile(before)
+
+
+def _is_library(code: CodeType) -> bool:
+    """Tell whether code belongs to minigrad, NumPy or the standard library."""
+    file = code.co_filename
+    return is_internal(file) or (file.startswith((_STANDARD, "<frozen")) and "-packages" not in file)
+
+
+def _parameters(code: CodeType) -> tuple[str, ...]:
+    n = code.co_argcount + code.co_kwonlyargcount
+    n += bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)  # *args, **kwargs
+    return code.co_varnames[:n]
+
+
+def _name_in(frame: FrameType, value: Any) -> str | None:
+    """Return what a frame calls a value: a local, an attribute of a local such as self, or a global."""
+    local = frame.f_locals
+    attributes = [vars(v) for v in local.values() if hasattr(v, "__dict__") and not isinstance(v, _NOT_HOLDERS)]
+    scopes = [local, *attributes, {n: frame.f_globals[n] for n in frame.f_code.co_names if n in frame.f_globals}]
+    for scope in scopes:
+        for name, v in scope.items():
+            if v is value and name.isidentifier():
+                return name.strip("_") or None
+    return None
