@@ -186,7 +186,7 @@ def test_complex_gradient(row):
     for case in cases(row):
         rng = generator(f"{case} imaginary parts")
         parts = (rng.uniform(0.2, 1, x.shape) for x in case.primals)
-        case = case.at(*(x + 1j * part.round(2) for x, part in zip(case.primals, parts, strict=True)))  # noqa: PLW2901
+        case = case.at(*(x + 1j * part.round(2) for x, part in zip(case.primals, parts, strict=True)))
         try:
             case(*case.primals)
         except (TypeError, np.exceptions.ComplexWarning):

@@ -19,7 +19,9 @@ def piecewise(x, condlist, funclist, *args, **kw):
     if len(funclist) == len(conditions) + 1:
         conditions.append(~np.any(conditions, axis=0))
     elif len(funclist) != len(conditions):
-        raise ValueError(f"with {len(conditions)} condition(s), {len(conditions)} or one more functions are expected")
+        raise ValueError(
+            f"with {len(conditions)} condition(s), {len(conditions)} or one more functions are expected"
+        )
     first = next((f for f in funclist if isinstance(f, Recorded)), None)
     y = np.zeros_like(x if isinstance(x, Recorded) or first is None else first, shape=x.shape, dtype=x.dtype)
     for condition, function in zip(conditions, funclist, strict=True):
@@ -74,19 +76,25 @@ def reduced(ufunc, array, axis=0, dtype=None, keepdims=False, initial=np._NoValu
     if where is not True:
         masks = np.moveaxis(np.broadcast_to(where, array.shape), axes, range(len(axes)))
         masks = [True, *np.reshape(masks, (-1, *np.shape(blank)))]
-    out = parts[0]
+    out = first(parts[0], blank)
     for part, mask in zip(parts[1:], masks[1:], strict=True):
         step = ufunc(out, part)
         out = step if mask is True else np.where(mask, step, out)
     return np.reshape(out, kept_shape(array.shape, axis)) if keepdims else out
 
 
+def first(part, blank):
+    """Return what a reduction starts from: an element, which the logical ones take as true or false."""
+    return part if part.dtype == blank.dtype else part.astype(blank.dtype)
+
+
 def accumulated(ufunc, array, axis=0, dtype=None):
     """Do `ufunc.accumulate`: keep every step of the reduction."""
     array = array if dtype is None else array.astype(dtype)
+    blank = ufunc.accumulate(np.ones(array.shape, array.dtype), axis)  # raises where NumPy raises
     steps = []
     for part in np.moveaxis(array, axis, 0):
-        steps.append(ufunc(steps[-1], part) if steps else part)
+        steps.append(ufunc(steps[-1], part) if steps else first(part, blank))
     return np.stack(steps, axis=axis) if steps else array
 
 
@@ -149,7 +157,11 @@ def add_reduceat(array, indices, axis=0):
 _logsumexp = Op(
     lambda x, *, axis, keepdims: np.logaddexp.reduce(x, axis=axis, keepdims=keepdims),
     "x",
-    (lambda g, x, out, axis: spread(g, shape_of(x), axis) * share(x, spread(out, shape_of(x), axis), np.exp),),
+    (
+        lambda g, x, out, axis: (
+            spread(g, shape_of(x), axis) * share(x, spread(out, shape_of(x), axis), np.exp)
+        ),
+    ),
     "np.logaddexp.reduce",
 )
 

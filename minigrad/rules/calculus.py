@@ -23,7 +23,9 @@ def diff(a, n=1, axis=-1, prepend=np._NoValue, append=np._NoValue):
     for part in (prepend, a, append):
         if part is not np._NoValue:
             if np.ndim(part) == 0:
-                part = np.broadcast_to(part, tuple(1 if i == axis % a.ndim else k for i, k in enumerate(a.shape)))
+                part = np.broadcast_to(
+                    part, tuple(1 if i == axis % a.ndim else k for i, k in enumerate(a.shape))
+                )
             parts.append(part)
     if n == 0:
         return a
@@ -64,7 +66,11 @@ def _slopes(f, h, edge_order):
     else:
         second, last_but_one = second[0], last_but_one[0]
         both = first + second
-        low = -(first + both) / (first * both) * f[0] + both / (first * second) * f[1] - first / (second * both) * f[2]
+        low = (
+            -(first + both) / (first * both) * f[0]
+            + both / (first * second) * f[1]
+            - first / (second * both) * f[2]
+        )
         both = last + last_but_one
         high = (
             last / (last_but_one * both) * f[-3]
@@ -84,7 +90,9 @@ def gradient(f, *varargs, axis=None, edge_order=1):
         raise TypeError("invalid number of arguments")
     if edge_order > 2:
         raise ValueError("'edge_order' greater than 2 not supported")
-    spacings = list(varargs) * len(axes) if len(varargs) == 1 != len(axes) else list(varargs) or [1.0] * len(axes)
+    spacings = (
+        list(varargs) * len(axes) if len(varargs) == 1 != len(axes) else list(varargs) or [1.0] * len(axes)
+    )
     out = []
     for k, h in zip(axes, spacings, strict=True):
         if np.ndim(h) > 1 or (np.ndim(h) == 1 and len(h) != f.shape[k]):
@@ -168,7 +176,11 @@ def convolve(a, v, mode="full"):
     if mode not in ("full", "same", "valid"):
         raise ValueError(f"mode should be 'full', 'same' or 'valid', got {mode!r}")
     long, short = max(a.size, v.size), min(a.size, v.size)
-    start, length = {"full": (0, long + short - 1), "same": ((short - 1) // 2, long), "valid": (short - 1, long - short + 1)}[mode]
+    start, length = {
+        "full": (0, long + short - 1),
+        "same": ((short - 1) // 2, long),
+        "valid": (short - 1, long - short + 1),
+    }[mode]
     return _full(a, v)[start : start + length]
 
 

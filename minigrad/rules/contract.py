@@ -75,8 +75,12 @@ def tensordot(a, b, axes=2):
     if [shape_a[k] for k in of_a] != [shape_b[k] for k in of_b]:
         raise ValueError("shape-mismatch for sum")
     width = int(np.prod([shape_a[k] for k in of_a], dtype=int))
-    left = np.reshape(np.transpose(a, rest_a + of_a), (int(np.prod([shape_a[k] for k in rest_a], dtype=int)), width))
-    right = np.reshape(np.transpose(b, of_b + rest_b), (width, int(np.prod([shape_b[k] for k in rest_b], dtype=int))))
+    left = np.reshape(
+        np.transpose(a, rest_a + of_a), (int(np.prod([shape_a[k] for k in rest_a], dtype=int)), width)
+    )
+    right = np.reshape(
+        np.transpose(b, of_b + rest_b), (width, int(np.prod([shape_b[k] for k in rest_b], dtype=int)))
+    )
     return np.reshape(left @ right, [shape_a[k] for k in rest_a] + [shape_b[k] for k in rest_b])
 
 
@@ -91,6 +95,8 @@ for _vecdot in (np.vecdot, np.linalg.vecdot):
     @composite(_vecdot)
     def vecdot(x1, x2, /, *, axis=-1):
         """Sum of the products along an axis, the first conjugated."""
+        if shape_of(x1)[axis] != shape_of(x2)[axis]:
+            raise ValueError(f"vecdot: the axes have lengths {shape_of(x1)[axis]} and {shape_of(x2)[axis]}")
         return np.sum(np.conj(np.moveaxis(x1, axis, -1)) * np.moveaxis(x2, axis, -1), axis=-1)
 
 

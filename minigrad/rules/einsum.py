@@ -15,7 +15,10 @@ def einsum_terms(subscripts, shapes):
     if len(terms) != len(shapes):
         raise ValueError(f"einsum: {len(terms)} terms in {subscripts!r} for {len(shapes)} arrays")
     free = [c for c in "ZYXWVUTSRQPONMLKJIHGFEDCBAzyxwvutsrqponmlkjihgfedcba" if c not in subscripts]
-    extra = [len(shape) - len(t.replace("...", "")) if "..." in t else 0 for t, shape in zip(terms, shapes, strict=True)]
+    extra = [
+        len(shape) - len(t.replace("...", "")) if "..." in t else 0
+        for t, shape in zip(terms, shapes, strict=True)
+    ]
     dots = "".join(free[: max(extra, default=0)])
     spelt = [t.replace("...", dots[len(dots) - e :]) for t, e in zip(terms, extra, strict=True)]
     if not arrow:
@@ -41,7 +44,8 @@ def einsum_adjoint(g, operands, operands_shape, position, subscripts):
     stretched = tuple(i for i, c in enumerate(reachable) if sizes[c] == 1 and shape_of(part)[i] != 1)
     if stretched:
         part = np.sum(part, axis=stretched, keepdims=True)
-    whole = np.broadcast_to(np.reshape(part, [sizes[c] if c in reachable else 1 for c in once]), [sizes[c] for c in once])
+    lengths = dict(zip(reachable, shape_of(part), strict=True))  # 1 where only another operand was broadcast
+    whole = np.broadcast_to(np.reshape(part, [lengths.get(c, 1) for c in once]), [sizes[c] for c in once])
     if once == mine:
         return whole
     grid = np.meshgrid(*(np.arange(sizes[c]) for c in once), indexing="ij")
@@ -58,6 +62,7 @@ def _einsum_bind(*operands, optimize=False, out=None, dtype=None, order="K", cas
 
 def _letters(operands):
     """Turn einsum(array, [0, 1], array, [1, 2], [0, 2]) into its subscripts form."""
+
     def word(indices):
         return "".join("..." if k is Ellipsis else chr(97 + k) if k < 26 else chr(39 + k) for k in indices)
 

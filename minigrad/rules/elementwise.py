@@ -277,7 +277,14 @@ for _function in (np.floor_divide, np.heaviside):
     define(_function, "x y", None, None)
 for _function in (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal):
     define(_function, "x y", None, None)
-for _function in (np.logical_and, np.logical_or, np.logical_xor, np.bitwise_and, np.bitwise_or, np.bitwise_xor):
+for _function in (
+    np.logical_and,
+    np.logical_or,
+    np.logical_xor,
+    np.bitwise_and,
+    np.bitwise_or,
+    np.bitwise_xor,
+):
     define(_function, "x y", None, None)
 for _function in (np.round, np.around):
     define(_function, "x", None)

@@ -30,7 +30,8 @@ def is_basic(index: Any) -> bool:
 
 def split_index(index: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Return the template of an index and its arrays. Lists become arrays here, so later changes do not matter."""
-    template, arrays = [], []
+    template: list[Any] = []
+    arrays: list[Any] = []
     for item in index if isinstance(index, tuple) else (index,):
         if isinstance(item, _BASIC) and not isinstance(item, bool):
             template.append(item)
@@ -156,7 +157,7 @@ def take(a, indices, axis=None, mode="raise"):
     """a[indices] along an axis; axis None indexes the flattened array."""
     if axis is None:
         a, axis = np.ravel(a), 0
-    indices = np.asarray(indices)
+    indices = _index_array(indices)
     n = shape_of(a)[axis]
     if mode == "wrap":
         indices = indices % n
@@ -167,7 +168,9 @@ def take(a, indices, axis=None, mode="raise"):
 
 def along_axis(shape, indices, axis):
     """Return the index that takes one element per position along an axis."""
-    index = [np.arange(n).reshape([-1 if i == j else 1 for j in range(len(shape))]) for i, n in enumerate(shape)]
+    index = [
+        np.arange(n).reshape([-1 if i == j else 1 for j in range(len(shape))]) for i, n in enumerate(shape)
+    ]
     index[axis] = indices
     return tuple(index)
 
@@ -192,7 +195,8 @@ def put_along_axis(arr, indices, values, axis):
 @composite(np.choose)
 def choose(a, choices, mode="raise"):
     """Choose among arrays by integers."""
-    stacked = np.stack(np.broadcast_arrays(*choices))
+    dtype = np.result_type(*(getattr(choice, "dtype", choice) for choice in choices))
+    stacked = np.stack(np.broadcast_arrays(*choices)).astype(dtype, copy=False)
     a, _ = np.broadcast_arrays(a, np.empty(stacked.shape[1:]))
     n = len(choices)
     if mode == "raise" and np.any((a < 0) | (a >= n)):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from minigrad.op import Op, available, composite, define
+from minigrad.op import Op, Recorded, available, composite, define
 from minigrad.rules.index import Slot, scatter
 from minigrad.shapes import inverse_permutation, shape_of
 
@@ -22,7 +22,9 @@ reshape = define(
     bind=_reshape_bind,
     call=lambda a, *, shape, order="C", **copy: np.reshape(a, shape, order=order, **copy),
 )
-ravel = Op(np.ravel, "a", (lambda g, a_shape, order: np.reshape(g, a_shape, order=order),), "np.ravel", kind="view")
+ravel = Op(
+    np.ravel, "a", (lambda g, a_shape, order: np.reshape(g, a_shape, order=order),), "np.ravel", kind="view"
+)
 
 
 def _places_in_memory(a, *, order):
@@ -76,7 +78,9 @@ def _at_least(ndim, places):
 
 composite(np.atleast_1d)(_at_least(1, lambda s: (1,)))
 composite(np.atleast_2d)(_at_least(2, lambda s: (1, *s) if s else (1, 1)))
-composite(np.atleast_3d)(_at_least(3, lambda s: (1, 1, 1) if not s else (1, *s, 1) if len(s) == 1 else (*s, 1)))
+composite(np.atleast_3d)(
+    _at_least(3, lambda s: (1, 1, 1) if not s else (1, *s, 1) if len(s) == 1 else (*s, 1))
+)
 
 
 @composite(np.broadcast_arrays)
@@ -109,7 +113,9 @@ def rot90(m, k=1, axes=(0, 1)):
 
 def roll_adjoint(g, shift, axis):
     """Roll back."""
-    return np.roll(g, tuple(-s for s in shift) if isinstance(shift, (tuple, list)) else -np.asarray(shift), axis)
+    return np.roll(
+        g, tuple(-s for s in shift) if isinstance(shift, (tuple, list)) else -np.asarray(shift), axis
+    )
 
 
 define(np.roll, "a", roll_adjoint, kind="linear")
@@ -202,10 +208,22 @@ def fill_diagonal(a, val, wrap=False):
     a[np.unravel_index(places, shape)] = values
 
 
+# --- questions about shapes and dtypes
+
+
+def dtype_if_array(x):
+    """Return the dtype of a Tensor; anything else as it is."""
+    return x.dtype if isinstance(x, Recorded) else x
+
+
 composite(np.shape)(shape_of)
 composite(np.ndim)(lambda a: len(shape_of(a)))
-composite(np.size)(lambda a, axis=None: int(np.prod(shape_of(a), dtype=int)) if axis is None else shape_of(a)[axis])
+composite(np.size)(
+    lambda a, axis=None: int(np.prod(shape_of(a), dtype=int)) if axis is None else shape_of(a)[axis]
+)
 composite(np.iscomplexobj)(lambda x: x.dtype.kind == "c")
 composite(np.isrealobj)(lambda x: x.dtype.kind != "c")
-composite(np.result_type)(lambda *xs: np.result_type(*(getattr(x, "dtype", x) for x in xs)))
-composite(np.can_cast)(lambda from_, to, casting="safe": np.can_cast(from_.dtype, getattr(to, "dtype", to), casting))
+composite(np.result_type)(lambda *xs: np.result_type(*map(dtype_if_array, xs)))
+composite(np.can_cast)(
+    lambda from_, to, casting="safe": np.can_cast(dtype_if_array(from_), dtype_if_array(to), casting)
+)

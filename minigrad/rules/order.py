@@ -55,7 +55,9 @@ def lanes(a, axis):
     """Return the array with the reduced axes moved last and made one."""
     shape, axes = shape_of(a), normal_axes(axis, len(shape_of(a)))
     rest = tuple(i for i in range(len(shape)) if i not in axes)
-    return np.reshape(np.transpose(a, (*rest, *axes)), (*(shape[i] for i in rest), reduced_count(shape, axes)))
+    return np.reshape(
+        np.transpose(a, (*rest, *axes)), (*(shape[i] for i in rest), reduced_count(shape, axes))
+    )
 
 
 def sorted_lanes(a, axis, ignore_nan):
@@ -89,7 +91,9 @@ def _median(ignore_nan):
             return np.mean(a, axis=axis, keepdims=keepdims)  # NaN and a warning
         ordered, n, bad = sorted_lanes(a, axis, ignore_nan)
         last = np.maximum(n - 1, 0)
-        middle = np.mean(np.stack([pick(ordered, last // 2), pick(ordered, np.minimum(n // 2, last))]), axis=0)
+        middle = np.mean(
+            np.stack([pick(ordered, last // 2), pick(ordered, np.minimum(n // 2, last))]), axis=0
+        )
         out = undefined(middle, bad)
         return np.reshape(out, kept_shape(shape_of(a), axis)) if keepdims else out
 
@@ -163,7 +167,14 @@ _unique = Op(_unique_places, "a", (None,), "np.unique")
 
 @composite(np.unique)
 def unique(
-    ar, return_index=False, return_inverse=False, return_counts=False, axis=None, *, equal_nan=True, sorted=True
+    ar,
+    return_index=False,
+    return_inverse=False,
+    return_counts=False,
+    axis=None,
+    *,
+    equal_nan=True,
+    sorted=True,
 ):
     """Gather the sorted unique elements."""
     ar = as_array(ar)

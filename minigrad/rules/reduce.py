@@ -18,7 +18,11 @@ def reduction(*functions, inputs="x where", adjoints, kind=None):
         names = list(inspect.signature(function).parameters)
 
         def bind(*args, names=names, **kwargs):
-            params = {k: v for k, v in (dict(zip(names, args, strict=False)) | kwargs).items() if v is not np._NoValue}
+            params = {
+                k: v
+                for k, v in (dict(zip(names, args, strict=False)) | kwargs).items()
+                if v is not np._NoValue
+            }
             given = [params.pop(names[0]), params.pop("where", True)]
             if "mean" in inputs:
                 given.append(params.pop("mean", None))
@@ -106,7 +110,9 @@ def var_adjoint(g, x, axis, ddof, where, mean, correction=None):
 def std_adjoint(g, x, out, axis, ddof, where, mean, correction=None):
     """(x - mean) / ((n - ddof) std), and 0 where the elements are all equal."""
     flat = np.equal(out, 0)
-    return var_adjoint(np.where(flat, 0, g) / (2 * np.where(flat, 1, out)), x, axis, ddof, where, mean, correction)
+    return var_adjoint(
+        np.where(flat, 0, g) / (2 * np.where(flat, 1, out)), x, axis, ddof, where, mean, correction
+    )
 
 
 reduction(np.sum, adjoints=(sum_adjoint, None), kind="linear")
@@ -119,7 +125,9 @@ reduction(
     adjoints=(
         var_adjoint,
         None,
-        lambda g, x, axis, ddof, where, mean, correction: -var_adjoint(g, x, axis, ddof, where, mean, correction),
+        lambda g, x, axis, ddof, where, mean, correction: (
+            -var_adjoint(g, x, axis, ddof, where, mean, correction)
+        ),
     ),
 )
 reduction(
@@ -128,8 +136,8 @@ reduction(
     adjoints=(
         std_adjoint,
         None,
-        lambda g, x, out, axis, ddof, where, mean, correction: -std_adjoint(
-            g, x, out, axis, ddof, where, mean, correction
+        lambda g, x, out, axis, ddof, where, mean, correction: (
+            -std_adjoint(g, x, out, axis, ddof, where, mean, correction)
         ),
     ),
 )
@@ -225,7 +233,9 @@ composite(np.nanstd)(_masked(np.std))
 
 def _extremum(function, worst):
     def ignoring(a, axis=None, keepdims=False, initial=np._NoValue, where=True):
-        out = function(np.where(np.isnan(a), worst, a), axis=axis, keepdims=keepdims, initial=initial, where=where)
+        out = function(
+            np.where(np.isnan(a), worst, a), axis=axis, keepdims=keepdims, initial=initial, where=where
+        )
         absent = np.all(np.isnan(a), axis=axis, keepdims=keepdims)
         if initial is np._NoValue and np.any(absent):
             warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=2)

@@ -7,7 +7,7 @@ import numpy as np
 from minigrad.errors import unsupported
 from minigrad.op import Op, Recorded, as_array, composite
 from minigrad.rules.index import Slot, scatter
-from minigrad.shapes import kept_shape, normal_axes, shape_of
+from minigrad.shapes import normal_axes, shape_of
 
 
 @composite(np.average)
@@ -68,7 +68,9 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
         warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=2)
         factor = 0.0
     x = x - mean[:, None]
-    return np.squeeze((x @ np.conj(np.transpose(x if weights is None else x * weights))) * np.true_divide(1, factor))
+    return np.squeeze(
+        (x @ np.conj(np.transpose(x if weights is None else x * weights))) * np.true_divide(1, factor)
+    )
 
 
 @composite(np.corrcoef)
@@ -93,7 +95,9 @@ def sum_by(index, weights, length):
 def bincount(x, /, weights=None, minlength=0):
     """Count, or sum the weights of, each number."""
     if isinstance(x, Recorded):
-        raise unsupported("np.bincount", "it takes integers; of a Tensor, only its weights are differentiated")
+        raise unsupported(
+            "np.bincount", "it takes integers; of a Tensor, only its weights are differentiated"
+        )
     if np.ndim(weights) != 1 or np.shape(x) != np.shape(weights):
         raise ValueError("The weights and list don't have the same length.")
     length = max(np.max(x, initial=-1) + 1, minlength)
@@ -116,7 +120,9 @@ def histogram_bin_edges(a, bins=10, range=None, weights=None):
     if not isinstance(a, Recorded) and not isinstance(bins, str):
         return np.histogram_bin_edges(a, bins, range)  # for a Tensor of weights, which have no part in it
     if isinstance(bins, str) or range is None:
-        raise unsupported("np.histogram of a Tensor without fixed edges", "pass the bin edges, or range=(low, high)")
+        raise unsupported(
+            "np.histogram of a Tensor without fixed edges", "pass the bin edges, or range=(low, high)"
+        )
     return np.histogram_bin_edges(np.zeros(0, a.dtype), bins, range)
 
 

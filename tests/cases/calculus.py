@@ -72,7 +72,11 @@ ROWS = [
     ),
     row(
         np.correlate,
-        [call(real(n), real(m), mode) for n, m in ((5, 3), (3, 5), (4, 4), (2, 4), (4, 1)) for mode in ("full", "same", "valid")],
+        [
+            call(real(n), real(m), mode)
+            for n, m in ((5, 3), (3, 5), (4, 4), (2, 4), (4, 1))
+            for mode in ("full", "same", "valid")
+        ],
         call(real(5), real(3)),
         complex=True,
         exact=False,

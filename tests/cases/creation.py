@@ -5,7 +5,6 @@ import numpy as np
 from cases import call, only, positive, real, row
 
 
-
 def filled(x):
     """Assign to every element."""
     x[...] = 1.0
@@ -18,7 +17,12 @@ ROWS = [
         for f in (np.zeros_like, np.ones_like)
     ],
     # What it holds is undefined, so its elements are assigned before they are looked at.
-    row(np.empty_like, call(real(2, 3)), call(real(3), shape=(2,)), through=lambda x, **k: filled(np.empty_like(x, **k))),
+    row(
+        np.empty_like,
+        call(real(2, 3)),
+        call(real(3), shape=(2,)),
+        through=lambda x, **k: filled(np.empty_like(x, **k)),
+    ),
     row(
         np.full_like,
         call(real(2, 3), 1.5),

@@ -63,7 +63,10 @@ ROWS = [
         call(real(3, 2), axis=0),
         complex=True,
     ),
-    *[row(f, call(real(2, 3))) for f in (np.unique_values, np.unique_counts, np.unique_inverse, np.unique_all)],
+    *[
+        row(f, call(real(2, 3)))
+        for f in (np.unique_values, np.unique_counts, np.unique_inverse, np.unique_all)
+    ],
     row(np.union1d, call(real(3), real(2, 2))),
     row(
         np.intersect1d,
