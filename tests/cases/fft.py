@@ -29,7 +29,13 @@ many_axes = [
     call(real(2, 3), axes=(1, 0), norm="forward"),
     call(real(3, 4), axes=(0, 0)),
 ]
-shifts = [call(real(5)), call(real(4, 3)), call(real(4, 3), 1), call(real(4, 3, 2), (0, -1)), call(real(4, 3), [1])]
+shifts = [
+    call(real(5)),
+    call(real(4, 3)),
+    call(real(4, 3), 1),
+    call(real(4, 3, 2), (0, -1)),
+    call(real(4, 3), [1]),
+]
 
 ROWS = [
     row(f.fft, one_axis, complex=True),

@@ -140,7 +140,9 @@ ROWS = [
         la.tensorsolve,
         call(real(2, 3, 6), real(2, 3)),
         call(real(2, 6, 3), real(6), axes=(0, 2)),
-        through=lambda a, b, axes=None: la.tensorsolve(a + 9 * (np.arange(36).reshape(a.shape) % 7 == 0), b, axes),
+        through=lambda a, b, axes=None: la.tensorsolve(
+            a + 9 * (np.arange(36).reshape(a.shape) % 7 == 0), b, axes
+        ),
         complex=True,
     ),
     row(
@@ -161,6 +163,7 @@ ROWS = [
         analytic=True,
         complex=True,
     ),
+    row(la.matrix_transpose, call(real(2, 3)), call(real(2, 3, 4)), analytic=True, complex=True),
     row(la.matrix_rank, call(real(3, 4)), call(real(2, 3, 3), 0.1)),
     # determinants
     row(la.det, square, call(real(4, 4)), call(real(2, 2)), complex=True, analytic=True),
