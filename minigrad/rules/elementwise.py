@@ -85,11 +85,18 @@ elementwise(
 )
 
 # --- trigonometric and hyperbolic
+
+
+def root_of_one_minus_square(x):
+    """sqrt(1 - x**2). Beyond 1 it has a cut, whose side depends on the sign of a zero: 1 + 0j would lose it."""
+    return np.sqrt((complex(1, -0.0) if np.iscomplexobj(x) else 1) - x * x)
+
+
 elementwise(np.sin, "x", lambda g, x: g * np.cos(x))
 elementwise(np.cos, "x", lambda g, x: -g * np.sin(x))
 elementwise(np.tan, "x", lambda g, out: g * (1 + out * out))
-elementwise(np.arcsin, "x", lambda g, x: g / np.sqrt(1 - x * x))
-elementwise(np.arccos, "x", lambda g, x: -g / np.sqrt(1 - x * x))
+elementwise(np.arcsin, "x", lambda g, x: g / root_of_one_minus_square(x))
+elementwise(np.arccos, "x", lambda g, x: -g / root_of_one_minus_square(x))
 elementwise(np.arctan, "x", lambda g, x: g / (1 + x * x))
 elementwise(np.sinh, "x", lambda g, x: g * np.cosh(x))
 elementwise(np.cosh, "x", lambda g, x: g * np.sinh(x))
