@@ -3,6 +3,7 @@
 from minigrad.rules import elementwise, reduce, layout, joining, creation, padding  # isort: skip
 from minigrad.rules import index, order, statistics, calculus, polynomials, apply  # isort: skip
 from minigrad.rules import contract, einsum, linalg, determinant, factor, fft  # isort: skip
+from minigrad.rules import scimath, metadata, special, unsupported  # isort: skip
 
 __all__ = [
     "apply",
@@ -18,9 +19,13 @@ __all__ = [
     "joining",
     "layout",
     "linalg",
+    "metadata",
     "order",
     "padding",
     "polynomials",
     "reduce",
+    "scimath",
+    "special",
     "statistics",
+    "unsupported",
 ]

@@ -75,6 +75,11 @@ elements_norm = Op(
 )
 
 
+nonzero_elements = Op(
+    lambda x, *, axis, keepdims: np.linalg.norm(x, 0, axis, keepdims), "x", (None,), "np.linalg.norm"
+)
+
+
 @composite(np.linalg.norm)
 def norm(x, ord=None, axis=None, keepdims=False):
     """The norm of vectors (axis a number, or a one-dimensional x) or of matrices (two axes)."""
@@ -83,7 +88,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
     n = len(shape_of(x))
     axes = tuple(range(n)) if axis is None else (axis,) if np.ndim(axis) == 0 else tuple(axis)
     if len(axes) == 1 and ord == 0:
-        return np.sum(np.not_equal(x, 0), axis=axes, keepdims=keepdims).astype(np.abs(x).dtype)
+        return nonzero_elements(x, axis=axes[0], keepdims=keepdims)
     if len(axes) == 1 or (len(axes) == 2 and ord in (None, "fro", "f")):
         return elements_norm(x, ord=ord, axis=axes[0] if len(axes) == 1 else axes, keepdims=keepdims)
     if len(axes) != 2 or ord not in (1, -1, 2, -2, np.inf, -np.inf, "nuc"):
@@ -277,3 +282,4 @@ define(
     call=lambda *arrays: np.linalg.multi_dot(arrays),
 )
 define(np.linalg.matrix_rank, "A", None)
+define(np.linalg.matrix_transpose, "x", lambda g: transposed(g), kind="view")
