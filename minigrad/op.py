@@ -14,6 +14,7 @@ What no adjoint names is not kept alive between the forward and the backward pas
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -270,8 +271,10 @@ def refuse(reason: str, *functions: Any) -> None:
 def public_name(function: Any) -> str:
     """Return the name users know a function by: `np.linalg.norm`."""
     if isinstance(function, np.ufunc):
-        module = "np" if getattr(np, function.__name__, None) is function else "scipy.special"
-        return f"{module}.{function.__name__}"
+        for module in ("numpy", "numpy.strings", "scipy.special"):
+            if getattr(sys.modules.get(module), function.__name__, None) is function:
+                return f"{module}.{function.__name__}".replace("numpy", "np", 1)
+        return function.__name__
     module = getattr(function, "__module__", None) or ""
     name = getattr(function, "__name__", repr(function))
     return f"{module.replace('numpy', 'np', 1)}.{name}" if module.startswith("numpy") else name

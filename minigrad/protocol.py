@@ -12,6 +12,7 @@ from minigrad.errors import CutGraphError, here, unsupported
 from minigrad.op import COMPOSITES, OPS, REFUSED, Recorded, public_name
 from minigrad.rules import apply, special
 from minigrad.rules import index as indexing
+from minigrad.rules import unsupported as refusals
 
 __all__ = ["call_function", "call_ufunc", "unsupported"]
 
@@ -30,8 +31,7 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         args, out = _without_out(function, args, kwargs)
         result = COMPOSITES[function](*args, **kwargs)
     else:
-        reason = REFUSED.get(function, "minigrad does not know this function")
-        raise unsupported(public_name(function), reason)
+        raise unsupported(public_name(function), refusals.reason(function))
     return result if out is None else _write(out, result, function)
 
 
@@ -77,7 +77,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
     out = kwargs.pop("out", None)
     known = ufunc in OPS or ufunc in COMPOSITES or special.lookup(ufunc)
     if not known or ufunc in REFUSED:
-        raise unsupported(public_name(ufunc), REFUSED.get(ufunc, "minigrad does not know this function"))
+        raise unsupported(public_name(ufunc), refusals.reason(ufunc))
     if method == "__call__":
         return _call(ufunc, inputs, out, kwargs)
     if method == "at":

@@ -17,6 +17,7 @@ from minigrad.errors import CutGraphError, here, scipy_calls, user_frame
 from minigrad.op import COMPOSITES, OPS, Op, Recorded
 from minigrad.rules import index as indexing
 from minigrad.rules.special import INSTEAD
+from minigrad.rules.unsupported import METHODS
 
 __all__ = ["Tensor", "dtype_of", "is_symbolic", "plain"]
 
@@ -182,6 +183,14 @@ class Tensor(Recorded):
         return plain(self).flags
 
     @property
+    def strides(self) -> Any:
+        return plain(self).strides
+
+    @property
+    def device(self) -> str:
+        return "cpu"
+
+    @property
     def T(self) -> Any:
         return numpy.transpose(self)
 
@@ -201,6 +210,9 @@ class Tensor(Recorded):
         if not self.ndim:
             raise TypeError("len() of a 0-d Tensor")
         return self.shape[0]
+
+    def __contains__(self, value: Any) -> bool:
+        return bool(numpy.any(numpy.equal(self, value)))
 
     def __repr__(self) -> str:
         elements = np.array2string(np.asarray(plain(self)), separator=", ", prefix="Tensor(")
@@ -230,6 +242,9 @@ class Tensor(Recorded):
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return protocol.call_function(function, args, kwargs)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        return np  # whose functions answer for Tensors
 
     # --- refusing to become plain data ----------------------------------------------------------------------------
 
@@ -335,6 +350,12 @@ class Tensor(Recorded):
         """As `numpy.ndarray.dot`."""
         return numpy.dot(self, other) if out is None else numpy.dot(self, other, out=out)
 
+    def to_device(self, device: str, /, *, stream: Any = None) -> Any:
+        """As `numpy.ndarray.to_device`: NumPy knows one device, the processor."""
+        if device != "cpu":
+            raise ValueError(f"a Tensor can be on the device 'cpu' only, got {device!r}")
+        return self
+
     def fill(self, value: Any) -> None:
         """As `numpy.ndarray.fill`."""
         self[...] = value
@@ -354,16 +375,13 @@ class Tensor(Recorded):
     def view(self, *args: Any) -> Any:
         """Refuse, except for a view of the same dtype."""
         if args and not (len(args) == 1 and args[0] == self.dtype):
-            raise protocol.unsupported("ndarray.view", "reinterpreting bytes has no derivative; use astype")
+            raise protocol.unsupported("ndarray.view", METHODS["view"])
         return self[...]
 
-    @property
-    def flat(self) -> Any:
-        raise protocol.unsupported("ndarray.flat", "use numpy.ravel(t), or t.reshape(-1)[i] = v to assign")
-
     def __getattr__(self, name: str) -> Any:
-        if hasattr(np.ndarray, name) and not name.startswith("__"):
-            raise protocol.unsupported(f"ndarray.{name}", "this method is not part of what minigrad differentiates")
+        # NumPy looks for the names with underscores itself, and takes AttributeError for "not there".
+        if name in METHODS and not name.startswith("__"):
+            raise protocol.unsupported(f"ndarray.{name}", METHODS[name])
         raise AttributeError(f"'Tensor' object has no attribute {name!r}")
 
 
