@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
+import random
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from minigrad import tree
-from minigrad.errors import CutGraphError, DtypeError, ShapeError, StructureError, here
+from minigrad.errors import CutGraphError, DtypeError, OverwrittenError, ShapeError, StructureError, here, user_code
 from minigrad.op import Op, Recorded
 from minigrad.shapes import shape_of
-from minigrad.tensor import dtype_of
-from minigrad.transforms import vjp
+from minigrad.tensor import Tensor, dtype_of, plain
+from minigrad.transforms import owned, vjp
 
 __all__ = ["checkpoint", "custom_adjoint"]
 
@@ -24,36 +26,53 @@ Backward = Callable[[Any, list[Any]], list[Any]]  # (gradient of the result, lea
 class _Call:
     """One call of a function with a backward pass of its own."""
 
-    def __init__(self, f: Callable[..., Any], structure: tree.Structure, backward: Callable[..., list[Any]]) -> None:
+    def __init__(self, name: str, f: Callable[..., Any], structure: tree.Structure, backward: Backward) -> None:
+        self.name = name
         self.f = f
         self.structure = structure
         self.backward = backward
         self.results: tree.Structure | None = None
-        self.last = -1
-        self.gradients: list[Any] = []
+        self.latest: tuple[Any, tuple[Any, ...], dict[int, Any]] | None = None
 
     def forward(self, leaves: tuple[Any, ...]) -> Any:
         """Compute the value from the leaves of the arguments."""
-        args, kwargs = tree.unflatten(self.structure, leaves)
+        args, kwargs = tree.unflatten(self.structure, map(_unchangeable, leaves))
         out, self.results = tree.flatten(self.f(*args, **kwargs))
         level = max((x._tape.level for x in leaves if isinstance(x, Recorded)), default=0)
         for x in out:
             if isinstance(x, Recorded) and x._tape.level > level:
                 raise CutGraphError(
-                    f"{_name(self.f)} uses a Tensor that is not among its arguments, so that its gradient would be "
+                    f"{self.name} uses a Tensor that is not among its arguments, so that its gradient would be "
                     f"lost.\n  at   {here()}\n  fix  pass the Tensor as an argument"
                 )
+        out = owned(out)
         return out[0] if len(out) == 1 else tuple(out)
 
     def gradient(self, g: Any, position: int, leaves: tuple[Any, ...]) -> Any:
         """Return the gradient of one leaf. The backward pass runs once for all: when the first of them asks."""
-        if position <= self.last or self.last < 0:
-            assert self.results is not None
-            whole = tree.unflatten(self.results, g if isinstance(g, tuple) else [g])
-            self.gradients = self.backward(whole, list(leaves))
-        self.last = position
-        gradient, self.gradients[position] = self.gradients[position], None
-        return gradient
+        if self.latest is not None:
+            of_g, of_leaves, waiting = self.latest
+            same = of_g is g and all(a is b for a, b in zip(of_leaves, leaves, strict=True))
+            if same and position in waiting:
+                if len(waiting) == 1:
+                    self.latest = None
+                return waiting.pop(position)
+        assert self.results is not None
+        gs = map(_unchangeable, g if isinstance(g, tuple) else (g,))
+        gradients = self.backward(tree.unflatten(self.results, gs), list(map(_unchangeable, leaves)))
+        waiting = {i: x for i, x in enumerate(gradients) if i > position}
+        self.latest = (g, leaves, waiting) if waiting else None
+        return gradients[position]
+
+
+def _unchangeable(x: Any) -> Any:
+    """Return what a user's function may read but not write: the tape relies on it."""
+    if isinstance(x, Tensor):
+        return x._snapshot()
+    if isinstance(x, np.ndarray):
+        x = x.view()
+        x.flags.writeable = False
+    return x
 
 
 def _op(name: str) -> Op:
@@ -63,9 +82,9 @@ def _op(name: str) -> Op:
     return Op(lambda *leaves, call: call.forward(leaves), "*leaves", (gradient,), name)
 
 
-def _apply(op: Op, f: Callable[..., Any], backward: Callable[..., list[Any]], args: Any, kwargs: Any) -> Any:
+def _apply(op: Op, f: Callable[..., Any], backward: Backward, args: Any, kwargs: Any) -> Any:
     leaves, structure = tree.flatten((args, kwargs))
-    call = _Call(f, structure, backward)
+    call = _Call(op.name, f, structure, backward)
     out = op(*leaves, call=call)
     assert call.results is not None
     return tree.unflatten(call.results, out if isinstance(out, tuple) else [out])
@@ -109,9 +128,14 @@ def custom_adjoint(forward: Callable[..., Any], adjoint: Callable[..., Any]) -> 
 
         def backward(g: Any, leaves: list[Any]) -> list[Any]:
             args_, kwargs_ = tree.unflatten(structure, leaves)
-            return _by_leaf(adjoint(g, *args_, **kwargs_), args_, leaves, names, _name(adjoint))
+            with user_code():
+                result = adjoint(g, *args_, **kwargs_)
+            return _by_leaf(result, args_, wanted, must, names, _name(adjoint)) + [None] * len(tree.leaves(kwargs_))
 
         structure = tree.structure((args, kwargs))
+        wanted = [i for i, a in enumerate(args) if is_differentiable(a)]
+        # Trailing arguments that happen to be float arrays but are no Tensors, such as an additive mask, need none.
+        must = [i for i in wanted if any(isinstance(leaf, Recorded) for leaf in tree.leaves(args[i]))]
         return _apply(op, forward, backward, args, kwargs)
 
     return function
@@ -132,14 +156,16 @@ def is_differentiable(x: Any) -> bool:
     )
 
 
-def _by_leaf(result: Any, args: tuple[Any, ...], leaves: list[Any], names: list[str], who: str) -> list[Any]:
-    """Check what an adjoint returned and spread it over the leaves of all arguments."""
-    wanted = [i for i, a in enumerate(args) if is_differentiable(a)]
+def _by_leaf(
+    result: Any, args: tuple[Any, ...], wanted: list[int], must: list[int], names: list[str], who: str
+) -> list[Any]:
+    """Check what an adjoint returned and spread it over the leaves of the positional arguments."""
     lone_tuple = len(wanted) == 1 and isinstance(args[wanted[0]], tuple)
     given = result if isinstance(result, tuple) and not lone_tuple else (result,)
     named = [names[i] if i < len(names) else f"argument {i}" for i in range(len(args))]
-    # Trailing arguments that happen to be float arrays but are no Tensors, such as an additive mask, need no gradient.
-    must = [i for i in wanted if any(isinstance(leaf, Recorded) for leaf in tree.leaves(args[i]))]
+    if len(given) > len(wanted):  # an adjoint may have gradients for Python numbers too, which would be dropped
+        numbers = [i for i, a in enumerate(args) if i in wanted or isinstance(a, (float, complex))]
+        wanted = numbers if len(numbers) == len(given) else wanted
     if len(given) > len(wanted) or any(i in must for i in wanted[len(given) :]):
         raise StructureError(
             f"{who} should return {len(wanted)} gradients, for {', '.join(named[i] for i in wanted)}; got {len(given)}"
@@ -153,21 +179,22 @@ def _by_leaf(result: Any, args: tuple[Any, ...], leaves: list[Any], names: list[
             gradients += [None] * len(below)
             continue
         parts, came = tree.flatten(gradient)
-        if structure != came:
-            tree.check_same(structure, came, f"{who}: the gradient of {named[i]}")
+        tree.check_same(structure, came, f"{who}: the gradient of {named[i]}")
         for x, part, path in zip(below, parts, tree.paths(argument), strict=True):
-            where = named[i] + (f".{path}" if path else "")
-            if part is not None and is_differentiable(x):
-                _check_gradient(x, part, where, who)
-            gradients.append(part if is_differentiable(x) else None)
-    return gradients + [None] * (len(leaves) - len(gradients))
+            where = named[i] + (path if path.startswith("[") or not path else f".{path}")
+            gradients.append(_checked(x, part, where, who) if dtype_of(x).kind in "fc" else None)
+    return gradients
 
 
-def _check_gradient(x: Any, gradient: Any, where: str, who: str) -> None:
+def _checked(x: Any, gradient: Any, where: str, who: str) -> Any:
+    """Return the gradient of a leaf as an array, or raise."""
+    if not hasattr(gradient, "dtype"):
+        gradient = np.asarray(gradient, dtype_of(x) if isinstance(gradient, (int, float, complex)) else None)[()]
     if shape_of(gradient) != shape_of(x):
         raise ShapeError(f"{who} returned a gradient of shape {shape_of(gradient)} for {where} of shape {shape_of(x)}")
     if dtype_of(gradient) != dtype_of(x):
         raise DtypeError(f"{who} returned a {dtype_of(gradient)} gradient for {where}, which is {dtype_of(x)}")
+    return gradient
 
 
 def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -186,38 +213,51 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def function(*args: Any, **kwargs: Any) -> Any:
-        structure = tree.structure((args, kwargs))
-        states = [_generator_state(leaf) for leaf in tree.leaves((args, kwargs))]
+        leaves, structure = tree.flatten((args, kwargs))
+        generators = copy.deepcopy({i: x for i, x in enumerate(leaves) if isinstance(x, GENERATORS)})
+        wanted = [i for i, x in enumerate(leaves) if is_differentiable(x)]
+        seen: list[Any] = []
+
+        def first(*args: Any, **kwargs: Any) -> Any:
+            out = f(*args, **kwargs)
+            seen[:] = _sketch(out)
+            return out
 
         def backward(g: Any, leaves: list[Any]) -> list[Any]:
-            wanted = [i for i, leaf in enumerate(leaves) if is_differentiable(leaf)]
-
             def again(*values: Any) -> Any:
-                replayed = [_replay(leaf, state) for leaf, state in zip(leaves, states, strict=True)]
-                for i, value in zip(wanted, values, strict=True):
-                    replayed[i] = value
-                args_, kwargs_ = tree.unflatten(structure, replayed)
+                changed = dict(zip(wanted, values, strict=True)) | copy.deepcopy(generators)
+                args_, kwargs_ = tree.unflatten(structure, [changed.get(i, x) for i, x in enumerate(leaves)])
                 return f(*args_, **kwargs_)
 
-            gradients: list[Any] = [None] * len(leaves)
-            _, pull = vjp(again, *(leaves[i] for i in wanted))
-            for i, gradient in zip(wanted, pull(g), strict=True):
-                gradients[i] = gradient
-            return gradients
+            out, pull = vjp(again, *(leaves[i] for i in wanted))
+            if not all(map(_close, _sketch(out), seen)):
+                raise OverwrittenError(
+                    f"{op.name} gave another value in the backward pass than in the forward pass, so that its gradient "
+                    "would be wrong: something it uses besides its arguments was changed, or is random.\n"
+                    "  fix  pass it as an argument (a numpy.random.Generator among the arguments is replayed)"
+                )
+            gradients = dict(zip(wanted, pull(g), strict=True))
+            return [gradients.get(i) for i in range(len(leaves))]
 
-        return _apply(op, f, backward, args, kwargs)
+        return _apply(op, first, backward, args, kwargs)
 
     return function
 
 
-def _generator_state(leaf: Any) -> Any:
-    return leaf.bit_generator.state if isinstance(leaf, np.random.Generator) else None
+GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
 
 
-def _replay(leaf: Any, state: Any) -> Any:
-    """Return the leaf; a random generator as it was before the first run."""
-    if state is None:
-        return leaf
-    bits = type(leaf.bit_generator)()
-    bits.state = state
-    return np.random.Generator(bits)
+def _sketch(out: Any) -> list[Any]:
+    """Return sums over at most 64 parts of each array: enough to notice that a result is another one."""
+    sketches = []
+    for x in map(plain, tree.leaves(out)):
+        flat = np.ravel(x) if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "fc" else np.zeros(0)
+        starts = np.arange(min(flat.size, 64)) * flat.size // 64 if flat.size > 64 else np.arange(flat.size)
+        sketches.append(np.add.reduceat(flat, starts) if flat.size else flat)
+    return sketches
+
+
+def _close(a: np.ndarray, b: np.ndarray) -> bool:
+    """Tell whether two sketches are equal but for the order in which a multithreaded product may add."""
+    tolerance = float(np.sqrt(np.finfo(a.dtype).eps)) * float(np.max(np.abs(a[np.isfinite(a)]), initial=0))
+    return a.shape == b.shape and np.allclose(a, b, rtol=0, atol=tolerance, equal_nan=True)

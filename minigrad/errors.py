@@ -19,9 +19,13 @@ An error message says what was wanted, what came, where in the user's code, and 
 
 import linecache
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import Any
 
 import numpy
 
@@ -157,6 +161,45 @@ def scipy_calls() -> list[str]:
             names.append(".".join([*public, frame.f_code.co_name]))
         frame = frame.f_back
     return names[::-1]
+
+
+def warn(message: str, category: type[Warning], depth: int = 1) -> None:
+    """Give a warning at the user's line, however deep in minigrad its cause lies; `depth` as for `user_frame`."""
+    frame = user_frame(depth + 1)
+    if frame is None:
+        warnings.warn(message, category, stacklevel=depth + 1)
+    else:
+        registry = frame.f_globals.setdefault("__warningregistry__", {})
+        warnings.warn_explicit(message, category, frame.f_code.co_filename, frame.f_lineno, registry=registry)
+
+
+def _warn_of_event(kind: str, flag: int) -> None:
+    """Give NumPy's warning of a floating-point event; NumPy itself would place it in minigrad, where it ran."""
+    op = sys._getframe(1).f_locals.get("op") if is_internal(sys._getframe(1).f_code.co_filename) else None
+    name = getattr(op, "name", "").removeprefix("np.")
+    warn(f"{kind} encountered" + (f" in {name}" if name else ""), RuntimeWarning)
+
+
+@contextmanager
+def user_code() -> Iterator[None]:
+    """Within this context, where a user's function runs, what NumPy reports of it is reported as it should be.
+
+    Warnings of floating-point events have the user's line. And what `Tensor.__float__` raises in `array[i] = t` is
+    raised: NumPy hides it behind "setting an array element with a sequence".
+    """
+    modes = numpy.geterr()
+    if "call" in modes.values() or "log" in modes.values():  # the user's own handler, or ours, in the outer function
+        settings: dict[str, Any] = {}
+    else:
+        settings = {kind: "call" if mode == "warn" else mode for kind, mode in modes.items()}
+        settings["call"] = _warn_of_event
+    try:
+        with numpy.errstate(**settings):
+            yield
+    except ValueError as error:
+        if isinstance(error.__cause__, CutGraphError):
+            raise error.__cause__ from None
+        raise
 
 
 def unsupported(name: str, reason: str) -> UnsupportedError:

@@ -7,21 +7,25 @@ __all__ = ["fingerprint"]
 _BLOCK = 1 << 14
 # Odd weights: multiplication by an odd number is invertible modulo 2**64, so a change of any one word always shows.
 _WEIGHTS = np.random.default_rng(20_240_613).integers(0, 2**63, _BLOCK, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+_DOWN = np.uint64(33)
 
 
 def fingerprint(array: np.ndarray) -> int:
     """Return a 64-bit fingerprint of the bytes of an array.
 
-    Large arrays are first reduced, block by block, to their dot product with fixed random odd weights modulo 2**64:
-    that runs at the speed of memory (13 GB/s where hashing the bytes ran at 4).
+    Large arrays are first reduced, block by block, to the dot product of their words with fixed random odd weights
+    modulo 2**64: at 8 GB/s, where hashing the bytes ran at 2 to 4. Modulo 2**64 the top bits of a word hardly count
+    (change the sign of two numbers, and 2**63 times two odd weights is nothing), so they are first folded down, by a
+    distance at which the sign bits of neighbours in one word do not meet.
     """
     if array.dtype.hasobject:
         return hash(tuple(map(id, array.ravel().tolist())))
-    if array.nbytes <= 4096 or not array.flags.c_contiguous:
+    if array.nbytes <= 4096:
         return hash(array.tobytes())
-    data = array.reshape(-1).view(np.uint8)
-    whole = data.size - data.size % (8 * _BLOCK)
-    blocks = np.vecdot(data[:whole].view(np.uint64).reshape(-1, _BLOCK), _WEIGHTS)
-    rest = data[whole:]
-    words = rest[: rest.size - rest.size % 8].view(np.uint64)
-    return hash((blocks.tobytes(), int(np.vecdot(words, _WEIGHTS[: words.size])), rest[words.size * 8 :].tobytes()))
+    data = np.ascontiguousarray(array.T if array.flags.f_contiguous else array).reshape(-1).view(np.uint8)
+    words = data[: data.size - data.size % 8].view(np.uint64)
+    sums = []
+    for start in range(0, words.size, _BLOCK):
+        block = words[start : start + _BLOCK]
+        sums.append(int(np.vecdot(block ^ (block >> _DOWN), _WEIGHTS[: block.size])))
+    return hash((*sums, data[words.size * 8 :].tobytes()))

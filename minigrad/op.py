@@ -163,11 +163,12 @@ class Op:
                     tape = x._tape
         if tape is None:
             return self.function(*inputs, **params)
-        if tape.nodes is None:
+        if not tape.open:
             raise LeakedTensorError(
-                f"{self.name} was called with a Tensor of a differentiation that has ended.\n"
+                f"{self.name} was called with a Tensor of a differentiation whose forward pass has ended.\n"
                 f"  at   {here()}\n"
-                "  fix  do not keep Tensors between calls; return what you need (has_aux=True) instead"
+                "  fix  do not keep Tensors between calls, return what you need (has_aux=True) instead;\n"
+                "       an adjoint gets what it needs as arguments"
             )
         return tape.record(self, inputs, params)
 

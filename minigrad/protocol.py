@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from typing import Any
@@ -26,6 +27,8 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         for name, value in params.items():
             if isinstance(value, Recorded):
                 raise unsupported(f"{op.name}(..., {name}=Tensor)", f"{name} is not differentiated")
+            if isinstance(value, (list, np.ndarray)):
+                params[name] = copy.deepcopy(value)  # so that later changes do not matter
         result = op(*inputs, **params)
     elif function in COMPOSITES:
         args, out = _without_out(function, args, kwargs)

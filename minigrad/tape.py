@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.errors import MissingAdjoint, OverwrittenError, ShapeError, source_line, user_frame
+from minigrad.errors import DtypeError, MissingAdjoint, OverwrittenError, ShapeError, here, source_line, user_frame
 from minigrad.fingerprint import fingerprint
 from minigrad.op import Op, Recorded, Rule
 from minigrad.shapes import broadcast_axes, shape_of
 from minigrad.tensor import Tensor, dtype_of, is_symbolic, plain
 
-__all__ = ["Tape", "sum_to"]
+__all__ = ["Tape", "as_dtype", "sum_to"]
 
 _levels = itertools.count(1)
 
@@ -77,25 +77,21 @@ class Tape:
 
     def __init__(self) -> None:
         self.level = next(_levels)
-        self.nodes: list[Node] | None = []
+        self.open = True  # once it is False, Tensors of this tape raise when they are used
+        self.nodes: list[Node] = []
         self.specs: list[Spec] = []  # by slot
         self.n_leaves = 0
 
     def leaf(self, value: Any) -> Tensor:
         """Put an input of the differentiation on the tape."""
-        self.n_leaves += 1
         if isinstance(value, Tensor):
             value = value._snapshot()
-        return self._tensor(value, foreign=isinstance(value, np.ndarray))
-
-    def _tensor(self, value: Any, foreign: bool = False) -> Tensor:
-        specs = self.specs
-        specs.append((shape_of(value), dtype_of(value)))
-        return Tensor(value, self, len(specs) - 1, foreign)
-
-    def close(self) -> None:
-        """Forget everything; Tensors of this tape raise when they are used again."""
-        self.nodes = None
+        elif isinstance(value, np.ndarray):
+            value = _plain_array(value)
+        self.n_leaves += 1
+        self.specs.append((shape_of(value), dtype_of(value)))
+        foreign = value._foreign if isinstance(value, Tensor) else isinstance(value, np.ndarray)
+        return Tensor(value, self, len(self.specs) - 1, foreign)
 
     def record(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Compute an op one level down and remember how to send gradients back through it."""
@@ -105,15 +101,19 @@ class Tape:
         for x in inputs:
             slot = -1
             if isinstance(x, Recorded):
+                foreign = foreign or x._foreign
                 if x._tape is self:
                     slot = x._slot
-                    foreign = foreign or x._foreign
                     x = x._value
                     nested = nested or isinstance(x, Recorded)
                 else:
                     x, nested = x._snapshot(), True  # type: ignore[attr-defined]
             elif isinstance(x, np.ndarray):
                 foreign = True
+                if type(x) is not np.ndarray:
+                    x = _plain_array(x)
+            elif isinstance(x, (list, tuple)):
+                x = np.asarray(x)  # so that later changes do not matter
             values.append(x)
             slots.append(slot)
         if nested:
@@ -131,27 +131,39 @@ class Tape:
                 if rule is not None:
                     parents.append((slot, rule, rule.fetch(values, out, params, i)))
         if not parents:
-            return self._constant(out, op, inputs, params)
+            return self._constant(out, op, inputs, values, params, foreign)
         guards = self._guards(op, inputs, values, parents) if foreign else None
         frame = user_frame(3)  # past record, Op.__call__ and the operator or protocol method
         code, instruction = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+        specs = self.specs
+        first = len(specs)
         if isinstance(out, tuple):
-            results = [self._tensor(value) for value in out]
-            self.nodes.append(Node(op, parents, results[0]._slot, len(results), code, instruction, guards))  # type: ignore[union-attr]
+            specs += [(shape_of(value), dtype_of(value)) for value in out]
+            self.nodes.append(Node(op, parents, first, len(out), code, instruction, guards))
+            results = [
+                value if spec[1].kind in "biu" else Tensor(value, self, slot, foreign and _reachable(value, values))
+                for slot, (value, spec) in enumerate(zip(out, specs[first:], strict=True), start=first)
+            ]
             return out._make(results) if hasattr(out, "_make") else tuple(results)
-        result = self._tensor(out)
+        dtype = dtype_of(out)
+        if dtype.kind in "biu":  # a cast: integers and booleans have no derivative, and are plain data
+            return out
+        specs.append((shape_of(out), dtype))
+        self.nodes.append(Node(op, parents, first, None, code, instruction, guards))
+        result = Tensor(out, self, first, foreign and _reachable(out, values))
         if op.kind == "view":
             result._look_through(inputs[0], op, params)
-        self.nodes.append(Node(op, parents, result._slot, None, code, instruction, guards))  # type: ignore[union-attr]
         return result
 
-    def _constant(self, out: Any, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def _constant(
+        self, out: Any, op: Op, inputs: tuple[Any, ...], values: list[Any], params: dict[str, Any], foreign: bool
+    ) -> Any:
         """Return a result that no gradient flows through: plain data unless it is floating point."""
         if isinstance(out, tuple):
-            return tuple(self._constant(value, op, inputs, params) for value in out)
+            return tuple(self._constant(value, op, inputs, values, params, foreign) for value in out)
         if dtype_of(out).kind not in "fc":
             return out
-        result = Tensor(out, self, -1)
+        result = Tensor(out, self, -1, foreign and _reachable(out, values))
         if op.kind == "view":
             result._look_through(inputs[0], op, params)
         return result
@@ -162,7 +174,10 @@ class Tape:
         kept = {i for _, rule, _ in parents for i in rule.arrays}
         last = len(op.inputs) - 1
         for i, (x, value) in enumerate(zip(inputs, values, strict=True)):
-            if min(i, last) in kept and isinstance(value, np.ndarray) and (not isinstance(x, Recorded) or x._foreign):
+            if min(i, last) not in kept or (isinstance(x, Recorded) and not x._foreign):
+                continue
+            value = plain(value)
+            if isinstance(value, np.ndarray):
                 guards.append((op.inputs[min(i, last)].lstrip("*"), value, fingerprint(value)))
         return guards
 
@@ -177,7 +192,6 @@ class Tape:
             Free each node as it has been used. The tape cannot be walked again.
         """
         nodes = self.nodes
-        assert nodes is not None, "backward on a closed tape"
         grads = _Accumulator(self.specs)
         for slot, seed in seeds.items():
             grads.add(slot, seed)
@@ -211,7 +225,7 @@ class Tape:
                     if gradient.shape != shape:
                         gradient = sum_to(gradient, shape, node.op.name)
                     if gradient.dtype is not dtype:
-                        gradient = _as_dtype(gradient, dtype)
+                        gradient = as_dtype(gradient, dtype)
                     if observer is not None:
                         observer.sent(node, g, kept, gradient)
                     if values[slot] is None:
@@ -221,7 +235,26 @@ class Tape:
         return values[: self.n_leaves]
 
 
-def _as_dtype(gradient: Any, dtype: np.dtype[Any]) -> Any:
+def _plain_array(x: np.ndarray) -> np.ndarray:
+    """Return an array of a subclass of ndarray as a plain one; refuse those that compute in another way."""
+    kind = type(x)
+    if isinstance(x, (np.ma.MaskedArray, np.matrix)) or kind.__array_ufunc__ is not np.ndarray.__array_ufunc__:
+        raise DtypeError(
+            f"a {kind.__name__} cannot be combined with a Tensor: it computes in its own way.\n"
+            f"  at   {here()}\n"
+            "  fix  pass a plain array: np.asarray(x), or x.filled(0) and a mask for np.where"
+        )
+    return np.asarray(x)
+
+
+def _reachable(out: Any, values: list[Any]) -> bool:
+    """Tell whether the user, who can reach the memory of some inputs, may reach that of a result with them."""
+    if not isinstance(out, np.ndarray):
+        return isinstance(out, Recorded) and out._foreign
+    return out.base is not None or any(out is value for value in values)
+
+
+def as_dtype(gradient: Any, dtype: np.dtype[Any]) -> Any:
     """Return the gradient in the dtype of the value it belongs to; of a real value, the real part."""
     if dtype.kind != "c" and gradient.dtype.kind == "c":
         gradient = np.real(gradient)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import functools
+import operator
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from minigrad import tree
-from minigrad.errors import DtypeError, MinigradError, ShapeError, UnusedParameterWarning, here
-from minigrad.tape import NEW_TAPE
+from minigrad.errors import DtypeError, MinigradError, ShapeError, UnusedParameterWarning, here, user_code, warn
+from minigrad.tape import NEW_TAPE, as_dtype
 from minigrad.tensor import Tensor, dtype_of, plain
 
 __all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
@@ -58,23 +58,20 @@ class _Run:
         """Tell whether x is a Tensor of this tape that gradients reach."""
         return isinstance(x, Tensor) and x._tape is self.tape and x._slot >= 0
 
-    def lower(self, x: Any, copy: bool = False) -> Any:
-        """Return x without the recording of this tape."""
+    def lower(self, x: Any) -> Any:
+        """Return x without the recording of this tape. An array out of a Tensor is a copy: it may be the argument."""
         if isinstance(x, Tensor):
             x = x._snapshot()
             if x._tape is self.tape:
-                x = x._value
-        return np.copy(x) if copy and isinstance(x, np.ndarray) else x
+                x = np.array(x._value) if isinstance(x._value, np.ndarray) else x._value
+        return x
 
     def back(self, seeds: dict[int, Any], release: bool) -> tuple[list[Any], list[bool]]:
         """Return the gradient of each leaf, and whether one arrived."""
-        found = self.tape.backward(seeds, release)
+        self.tape.open = False
+        found = owned(self.tape.backward(seeds, release))
         arrived = [g is not None for g in found]
-        gradients = []
-        for i, leaf in enumerate(self.leaves):
-            g, found[i] = found[i], None
-            gradients.append(_finished(g, leaf))
-        return gradients, arrived
+        return [_finished(g, leaf) for g, leaf in zip(found, self.leaves, strict=True)], arrived
 
     def structured(self, gradients: list[Any]) -> list[Any]:
         """Return one tree of gradients per argument."""
@@ -82,19 +79,41 @@ class _Run:
         return [tree.unflatten(s, [next(rest) for _ in range(s.n_leaves)]) for s in self.structures]
 
 
+def _references(x: Any) -> int:
+    """Return how many references there are to an object, as seen from here."""
+    return sys.getrefcount(x)
+
+
+def _references_of_a_variable() -> int:
+    x = np.empty(0)
+    return _references(x)
+
+
+_ALONE = _references_of_a_variable()  # Python versions differ in what they count
+
+
+def owned(arrays: list[Any]) -> list[Any]:
+    """Return the arrays of a list with copies of those that anybody else may reach; nothing else is touched.
+
+    A rule may return its g, a saved array, or a view of one; a user's function its argument or a buffer.
+    """
+    for i in range(len(arrays)):
+        x, arrays[i] = arrays[i], None
+        if isinstance(x, np.ndarray) and not (_references(x) <= _ALONE and x.flags.owndata and x.flags.writeable):
+            x = np.array(x)
+        arrays[i] = x
+    return arrays
+
+
 def _finished(g: Any, leaf: Any) -> Any:
-    """Return a gradient as the user gets it: an array of its own, writable; a scalar for a Python number."""
+    """Return a gradient in the form of the leaf: zeros where none arrived, a scalar for a Python number."""
     if isinstance(g, Tensor):
-        return g
+        return g._snapshot()
     if g is None:
         g = np.zeros(np.shape(plain(leaf)), dtype_of(leaf))
     if not isinstance(leaf, (np.ndarray, Tensor)):
         return dtype_of(leaf).type(g)
-    # An array that nothing else refers to (the argument here, the caller's variable, getrefcount's own argument) and
-    # that owns its memory needs no copy; a rule may have returned its g, a saved array or a view of one.
-    if isinstance(g, np.ndarray) and g.flags.owndata and g.flags.writeable and sys.getrefcount(g) <= 3:
-        return g
-    return np.array(g)
+    return np.asarray(g)
 
 
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -127,32 +146,28 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         If a cotangent has not the shape of the result.
     """
     run = _Run("vjp", primals, [f"argument {i}" for i in range(len(primals))])
-    out = f(*run.arguments)
-    aux = None
-    if has_aux:
-        out, aux = out
-        aux = tree.map(lambda x: run.lower(x, copy=True), aux)
-    results, structure = tree.flatten(out)
-    results = [r._snapshot() if isinstance(r, Tensor) else r for r in results]
-    n_results = len(results)
+    try:
+        with user_code():
+            out = f(*run.arguments)
+        out, aux = _with_aux(out, f) if has_aux else (out, None)
+        aux = tree.map(run.lower, aux)
+        results, structure = tree.flatten(out)
+        results = [r._snapshot() if isinstance(r, Tensor) else r for r in results]
+    finally:
+        run.tape.open = False
 
     def pull(cotangent: Any) -> tuple[Any, ...]:
         cotangents, came = tree.flatten(cotangent)
         tree.check_same(structure, came, "vjp: the cotangent and the result")
         seeds: dict[int, Any] = {}
-        for i, (c, r) in enumerate(zip(cotangents, results, strict=True)):
-            if np.shape(c) != np.shape(r):
-                place = f" {i} of {n_results}" if n_results > 1 else ""
-                raise ShapeError(
-                    f"vjp: cotangent{place} has shape {np.shape(c)}, the result has {np.shape(r)} ({here()})"
-                )
+        _check_shapes("vjp: the cotangent", cotangents, "the result", results, tree.paths(cotangent))
+        for c, r in zip(cotangents, results, strict=True):
             if run.own(r):
-                if dtype_of(c) != r.dtype:
-                    c = (c if hasattr(c, "astype") else np.asarray(c)).astype(r.dtype)
+                c = as_dtype(c if hasattr(c, "dtype") else np.asarray(c)[()], r.dtype)
                 seeds[r._slot] = seeds[r._slot] + c if r._slot in seeds else c
         return tuple(run.structured(run.back(seeds, release=False)[0]))
 
-    value = tree.unflatten(structure, [run.lower(r, copy=True) for r in results])
+    value = tree.unflatten(structure, [run.lower(r) for r in results])
     return (value, pull, aux) if has_aux else (value, pull)
 
 
@@ -198,22 +213,20 @@ def value_and_grad(
     """
     if unused not in ("warn", "raise", "zero"):
         raise ValueError(f"unused should be 'warn', 'raise' or 'zero', got {unused!r}")
-    if not args:
+    if not args and not kwargs:
         return _transform(value_and_grad, f, argnums=argnums, has_aux=has_aux, unused=unused)
 
-    several = not isinstance(argnums, int)
-    chosen = [n % len(args) for n in ([argnums] if isinstance(argnums, int) else argnums)]
+    chosen, several = _chosen(argnums, len(args))
     names = ["params" if not several and n == 0 else f"argument {n}" for n in chosen]
     run = _Run("value_and_grad", [args[n] for n in chosen], names)
     try:
         arguments = list(args)
         for n, tensors in zip(chosen, run.arguments, strict=True):
             arguments[n] = tensors
-        loss = f(*arguments, **kwargs)
-        aux = None
-        if has_aux:
-            loss, aux = loss
-            aux = tree.map(run.lower, aux)
+        with user_code():
+            loss = f(*arguments, **kwargs)
+        loss, aux = _with_aux(loss, f) if has_aux else (loss, None)
+        aux = tree.map(run.lower, aux)
         _check_scalar(loss)
         loss = loss._snapshot() if isinstance(loss, Tensor) else loss
         seeds = {loss._slot: np.ones((), loss.dtype)[()]} if run.own(loss) else {}
@@ -221,7 +234,8 @@ def value_and_grad(
         del arguments, loss
         gradients, arrived = run.back(seeds, release=True)
     finally:
-        run.tape.close()
+        run.tape.open = False
+        run.tape.nodes.clear()  # not only for the memory: a traceback may keep the tape alive
     _report_unused([p for p, a in zip(run.paths, arrived, strict=True) if not a], unused)
     trees = run.structured(gradients)
     return (value, aux) if has_aux else value, tuple(trees) if several else trees[0]
@@ -240,10 +254,33 @@ def grad(
     As `value_and_grad` without the value; with `has_aux=True`, returns `(gradient, aux)`.
     """
     options: dict[str, Any] = {"argnums": argnums, "has_aux": has_aux, "unused": unused}
-    if not args:
+    if not args and not kwargs:
         return _transform(grad, f, **options)
     value, gradient = value_and_grad(f, *args, **options, **kwargs)
     return (gradient, value[1]) if has_aux else gradient
+
+
+def _chosen(argnums: int | Sequence[int], n_args: int) -> tuple[list[int], bool]:
+    """Return the numbers of the arguments to differentiate, and whether they were given as a sequence."""
+    several = hasattr(argnums, "__iter__")
+    given = [operator.index(n) for n in argnums] if several else [operator.index(argnums)]  # type: ignore[arg-type, union-attr]
+    chosen = [n + n_args if n < 0 else n for n in given]
+    if len(set(chosen)) < len(chosen) or not all(0 <= n < n_args for n in chosen):
+        raise TypeError(
+            f"argnums should be different numbers of positional arguments, of which there are {n_args}; "
+            f"got {argnums} ({here()})"
+        )
+    return chosen, several
+
+
+def _with_aux(result: Any, f: Callable[..., Any]) -> tuple[Any, Any]:
+    """Return the two parts of what a function returned with `has_aux=True`."""
+    if not isinstance(result, tuple) or len(result) != 2:
+        kind = f"a tuple of {len(result)}" if isinstance(result, tuple) else f"a {type(result).__name__}"
+        raise MinigradError(
+            f"with has_aux=True, {getattr(f, '__name__', 'f')} should return (result, aux), got {kind} ({here()})"
+        )
+    return result
 
 
 def _transform(transform: Callable[..., Any], f: Callable[..., Any], **options: Any) -> Callable[..., Any]:
@@ -280,7 +317,7 @@ def _report_unused(paths: list[str], unused: str) -> None:
     )
     if unused == "raise":
         raise MinigradError(message)
-    warnings.warn(message, UnusedParameterWarning, stacklevel=3)
+    warn(message, UnusedParameterWarning)
 
 
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
@@ -300,11 +337,32 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     out, tangent
         The value and its derivative, of the same structure.
     """
-    out, pull = vjp(f, *primals)
+    tangents = tuple(tangents)
+    tree.check_same(tree.structure(tuple(primals)), tree.structure(tangents), "jvp: the primals and the tangents")
+    paths = tree.paths(tangents)
+    _check_shapes("jvp: the tangent", tree.leaves(tangents), "the primal", tree.leaves(tuple(primals)), paths)
+    value, pull = vjp(f, *primals)
+    leaves, structure = tree.flatten(value)
+    moving = [i for i, x in enumerate(leaves) if dtype_of(x).kind in "fc"]
+
+    def pull_moving(*cotangents: Any) -> tuple[Any, ...]:
+        whole = [np.zeros(np.shape(x)) for x in leaves]
+        for i, c in zip(moving, cotangents, strict=True):
+            whole[i] = c
+        return pull(tree.unflatten(structure, whole))  # type: ignore[no-any-return]
+
     # Any point will do, as the pullback is linear; zeros would meet the 0 * inf = 0 convention.
-    at = tree.map(lambda x: np.ones(np.shape(x), dtype_of(x)), out)
-    _, push = vjp(pull, at)
-    return out, push(tuple(tangents))[0]
+    _, push = vjp(pull_moving, *(np.ones(np.shape(leaves[i]), dtype_of(leaves[i]))[()] for i in moving))
+    pushed = dict(zip(moving, push(tangents), strict=True))
+    derivatives = [pushed[i] if i in pushed else np.zeros(np.shape(x), dtype_of(x))[()] for i, x in enumerate(leaves)]
+    return value, tree.unflatten(structure, derivatives)
+
+
+def _check_shapes(what: str, given: list[Any], of: str, wanted: list[Any], paths: list[str]) -> None:
+    for x, y, path in zip(given, wanted, paths, strict=True):
+        if np.shape(x) != np.shape(y):
+            place = f" {path}" if path else ""
+            raise ShapeError(f"{what}{place} has shape {np.shape(x)}, {of} has {np.shape(y)} ({here()})")
 
 
 def stop_gradient(x: Any) -> Any:
