@@ -216,7 +216,12 @@ class Tape:
                     if rule.missing is not None:
                         raise _missing(node, rule)
                     invalid.raised = False
-                    gradient = rule.function(g, *kept)
+                    try:
+                        gradient = rule.function(g, *kept)
+                    except Exception as error:
+                        where = source_line(node.code, node.instruction)
+                        error.add_note(f"in the adjoint of {node.op.name}, called at {where}")
+                        raise
                     if gradient is None:
                         continue
                     if invalid.raised and node.op.kind == "elementwise" and not is_symbolic(g):
