@@ -19,7 +19,7 @@ from minigrad.rules import index as indexing
 from minigrad.rules.special import INSTEAD
 from minigrad.rules.unsupported import METHODS
 
-__all__ = ["Tensor", "dtype_of", "is_symbolic", "plain"]
+__all__ = ["Tensor", "dtype_of", "plain", "trace_below"]
 
 numpy: Any = np  # NumPy's stubs do not know that its functions answer for Tensors
 
@@ -39,13 +39,13 @@ def plain(x: Any) -> Any:
     return x
 
 
-def is_symbolic(x: Any) -> bool:
-    """Tell whether a trace lies below: what happens to x is being written down, for other values than these."""
+def trace_below(x: Any) -> Any:
+    """Return the trace that lies below a Tensor: what happens to it is being written down. None if there is none."""
     while isinstance(x, Recorded):
         if x._tape.symbolic:
-            return True
+            return x._tape
         x = x._value
-    return False
+    return None
 
 
 def _owner(x: Any) -> Any:
@@ -53,8 +53,12 @@ def _owner(x: Any) -> Any:
     x = plain(x)
     if not isinstance(x, np.ndarray):
         return None
-    while isinstance(x.base, np.ndarray):
-        x = x.base
+    while x.base is not None:
+        # np.lib.stride_tricks puts an object of its own between a view and its base.
+        base = x.base if isinstance(x.base, np.ndarray) else getattr(x.base, "base", None)
+        if not isinstance(base, np.ndarray):
+            break
+        x = base
     return x
 
 
@@ -223,15 +227,8 @@ class Tensor(Recorded):
 
     def __bool__(self) -> bool:
         # Like a comparison with zero: control flow, which has no gradient to lose.
-        if is_symbolic(self):
-            return bool(self._trace().truth(self))
-        return bool(plain(self))
-
-    def _trace(self) -> Any:
-        x: Any = self
-        while not x._tape.symbolic:
-            x = x._value
-        return x._tape
+        below = trace_below(self)
+        return bool(plain(self) if below is None else below.truth(self))
 
     # --- the two protocols ----------------------------------------------------------------------------------------
 

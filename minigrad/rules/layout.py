@@ -10,6 +10,8 @@ from minigrad.shapes import inverse_permutation, shape_of
 
 
 def _reshape_bind(a, shape=None, order="C", *, newshape=None, copy=None):
+    if order == "A":  # as the array lies in memory, which its gradient need not do
+        order = "F" if a.flags.fnc else "C"
     params = {"shape": newshape if shape is None else shape, "order": order}
     return (a,), params if copy is None else params | {"copy": copy}
 
