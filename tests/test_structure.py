@@ -19,11 +19,11 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 LAYERS = {
     "minigrad": [
         "errors", "shapes", "tree", "fingerprint", "op", "special", "rules", "protocol", "tensor", "array",
-        "tape", "transforms", "custom", "jacobians", "program", "trace", "debug", "__init__",
+        "tape", "transforms", "custom", "jacobians", "program", "names", "trace", "debug", "__init__",
     ],
     "minigrad_nn": [
         "layers", "masks", "rope", "attention", "adjoints", "model", "init", "schedule", "optim", "tokenizer",
-        "data", "extras", "checkpoint", "generate", "plot", "train", "cli", "__main__", "__init__",
+        "data", "extras", "checkpoint", "generate", "plot", "memory", "train", "cli", "__main__", "__init__",
     ],
 }
 PACKAGES = sorted(LAYERS)
