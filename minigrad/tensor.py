@@ -128,6 +128,10 @@ class Tensor(Recorded):
             self._become(indexing.assign(self, value, *arrays, index=template))
             self._version += 1
             return
+        if base.dtype.kind == "c" and self.dtype.kind != "c":  # type: ignore[attr-defined]
+            raise protocol.unsupported(
+                "writing to the real or imaginary part", "write the whole number: t[...] = new + 1j * t.imag"
+            )
         # Where the elements of this view lie in the base, found by looking at positions through the same view.
         places: Any = np.arange(base.size).reshape(base.shape)  # type: ignore[attr-defined]
         for op, params in self._steps:
@@ -353,6 +357,10 @@ class Tensor(Recorded):
             raise ValueError(f"a Tensor can be on the device 'cpu' only, got {device!r}")
         return self
 
+    def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Any:
+        """As `numpy.ndarray.compress`."""
+        return np.compress(condition, self, axis=axis, out=out)  # type: ignore[call-overload]
+
     def fill(self, value: Any) -> None:
         """As `numpy.ndarray.fill`."""
         self[...] = value
@@ -472,6 +480,6 @@ for _name, _short in (
     _comparison(getattr(np, _name), f"__{_short}__")
 for _name in (
     "sum prod mean std var max min argmax argmin any all cumsum cumprod argsort argpartition round clip conj conjugate "
-    "ravel squeeze swapaxes repeat take trace diagonal nonzero searchsorted choose compress"
+    "ravel squeeze swapaxes repeat take trace diagonal nonzero searchsorted choose"
 ).split():
     _method(getattr(np, _name), _name, f"As `numpy.ndarray.{_name}`.")

@@ -478,6 +478,30 @@ def test_float64_written_into_float32_is_rounded_and_keeps_its_gradient():
     assert got.dtype == np.float64
 
 
+def test_real_part_of_a_real_array_is_the_array():
+    def f(x):
+        y = x * x
+        y.real[0] = 5.0
+        np.real(y)[1] = x[0]
+        return np.sum(y)
+
+    assert minigrad.grad(f, np.array([1.0, 2.0, 3.0])).tolist() == [1, 0, 6]
+
+
+def test_parts_of_complex_arrays_follow_their_base_and_are_not_written_to():
+    def reading(x):
+        y = x * (1 + 2j)
+        real, imaginary = y.real, y.imag[1:]
+        y[1] = x[0] * 3j
+        return np.sum(real) + 10 * np.sum(imaginary)
+
+    assert minigrad.value_and_grad(reading, np.array([1.0, 2.0, 3.0]))[0] == 94
+    assert minigrad.grad(reading, np.array([1.0, 2.0, 3.0])).tolist() == [31, 0, 21]
+    for part in (lambda y: y.real, lambda y: y.imag, lambda y: np.real(y)[:2]):
+        with pytest.raises(NotImplementedError, match="real or imaginary part"):
+            minigrad.grad(lambda x, part=part: part(x * 1j).__setitem__(0, 1.0), np.ones(3))
+
+
 def test_a_value_of_the_wrong_shape_is_numpys_error():
     with pytest.raises(ValueError, match="broadcast"):
         minigrad.grad(lambda x: np.zeros_like(x).__setitem__(slice(0, 2), x), np.ones(3))

@@ -259,8 +259,8 @@ def frexp(x):
 
 
 # --- complex parts
-elementwise(np.real, "x", lambda g: g, call=lambda x: np.real(x))
-elementwise(np.imag, "x", lambda g: g * -1j, call=lambda x: np.imag(x))
+define(np.real, "x", lambda g: g, kind="view", call=lambda x: np.real(x))
+define(np.imag, "x", lambda g: g * -1j, kind="view", call=lambda x: np.imag(x))
 elementwise(np.conjugate, "x", lambda g: np.conj(g))
 elementwise(np.real_if_close, "x", lambda g: g)
 
