@@ -5,6 +5,7 @@ from minigrad.array import array
 from minigrad.custom import checkpoint, custom_adjoint
 from minigrad.debug import debug
 from minigrad.jacobians import hessian, hvp, jacobian
+from minigrad.require import require
 from minigrad.special import erf
 from minigrad.tensor import Tensor
 from minigrad.trace import trace
@@ -23,6 +24,7 @@ __all__ = [
     "hvp",
     "jacobian",
     "jvp",
+    "require",
     "stop_gradient",
     "trace",
     "tree",

@@ -145,7 +145,7 @@ def without_dead_code(program: Program) -> Program:
     needed = {atom for atom in program.outputs if isinstance(atom, Var)}
     kept = []
     for eq in reversed(program.equations):
-        if any(out in needed for out in eq.outs):
+        if eq.op.kind == "effect" or any(out in needed for out in eq.outs):
             kept.append(eq)
             needed.update(atom for atom in eq.inputs if isinstance(atom, Var))
     return validate(Program(program.inputs, tuple(reversed(kept)), program.outputs, program.name, program.notes))

@@ -20,7 +20,8 @@ from minigrad.errors import DtypeError, MissingAdjoint, OverwrittenError, ShapeE
 from minigrad.fingerprint import fingerprint
 from minigrad.op import Op, Recorded, Rule
 from minigrad.shapes import broadcast_axes, shape_of
-from minigrad.tensor import Tensor, dtype_of, is_symbolic, plain
+from minigrad.tensor import Tensor, dtype_of, plain, trace_below
+from minigrad.zero import BOUNDED, MAKES_NAN, has_nan, zero_stays_zero
 
 __all__ = ["Tape", "as_dtype", "sum_to"]
 
@@ -81,6 +82,7 @@ class Tape:
         self.nodes: list[Node] = []
         self.specs: list[Spec] = []  # by slot
         self.n_leaves = 0
+        self.suspicious = False  # there was a NaN, or might be at another run: 0 * NaN is looked for everywhere
 
     def leaf(self, value: Any) -> Tensor:
         """Put an input of the differentiation on the tape."""
@@ -89,6 +91,8 @@ class Tape:
         elif isinstance(value, np.ndarray):
             value = _plain_array(value)
         self.n_leaves += 1
+        below = trace_below(value)
+        self.suspicious = self.suspicious or (below is not None and below.any_values)
         self.specs.append((shape_of(value), dtype_of(value)))
         foreign = value._foreign if isinstance(value, Tensor) else isinstance(value, np.ndarray)
         return Tensor(value, self, len(self.specs) - 1, foreign)
@@ -133,6 +137,8 @@ class Tape:
         if not parents:
             return self._constant(out, op, inputs, values, params, foreign)
         guards = self._guards(op, inputs, values, parents) if foreign else None
+        if op in MAKES_NAN and not self.suspicious:
+            self.suspicious = has_nan(plain(out))
         frame = user_frame(3)  # past record, Op.__call__ and the operator or protocol method
         code, instruction = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
         specs = self.specs
@@ -179,6 +185,8 @@ class Tape:
             value = plain(value)
             if isinstance(value, np.ndarray):
                 guards.append((op.inputs[min(i, last)].lstrip("*"), value, fingerprint(value)))
+                if not self.suspicious and value.dtype.kind in "fc":
+                    self.suspicious = has_nan(value)
         return guards
 
     def backward(self, seeds: dict[int, Any], release: bool) -> list[Any]:
@@ -196,9 +204,9 @@ class Tape:
         for slot, seed in seeds.items():
             grads.add(slot, seed)
         values, specs, add, observer = grads.values, self.specs, grads.add, self.observer
-        invalid = _Flag()
+        invalid, suspicious = _Flag(), self.suspicious
         # A floating-point "invalid operation" is the only way a NaN comes out of numbers, and the processor notices
-        # it for free: so that 0 * inf can be answered (see `_zero_stays_zero`) without looking at every array.
+        # it for free: so that 0 * inf can be answered (see zero.py) without looking at every array.
         with np.errstate(all="ignore", invalid="call", call=invalid):
             for i in range(len(nodes) - 1, -1, -1):
                 node = nodes.pop() if release else nodes[i]
@@ -224,8 +232,8 @@ class Tape:
                         raise
                     if gradient is None:
                         continue
-                    if invalid.raised and node.op.kind == "elementwise" and not is_symbolic(g):
-                        gradient = _zero_stays_zero(g, gradient)
+                    if (invalid.raised or suspicious) and node.op.kind == "elementwise" and node.op not in BOUNDED:
+                        gradient = zero_stays_zero(g, gradient)
                     shape, dtype = specs[slot]
                     if gradient.shape != shape:
                         gradient = sum_to(gradient, shape, node.op.name)
@@ -306,16 +314,6 @@ class _Flag:
 
     def __call__(self, kind: str, flag: int) -> None:
         self.raised = True
-
-
-def _zero_stays_zero(g: Any, gradient: Any) -> Any:
-    """Return the gradient with 0 where 0 came in and the derivative is infinite or undefined.
-
-    This is what makes `np.where(x > 0, np.sqrt(x), 0)` differentiable at 0, for every elementwise op, without a word
-    about it in the rules. Where the derivative is finite nothing is touched, so the result stays linear in g.
-    """
-    undefined = np.isnan(plain(gradient)) & (plain(g) == 0)
-    return np.where(undefined, 0, gradient) if np.any(undefined) else gradient
 
 
 def sum_to(g: Any, shape: tuple[int, ...], who: str = "sum_to") -> Any:

@@ -8,11 +8,12 @@ B batch   T time   C channels   F hidden channels   V vocabulary   (...) any lea
 """
 
 import math
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from minigrad import erf, stop_gradient
+from minigrad import Tensor, erf, require, stop_gradient
 from minigrad.errors import DtypeError, MinigradError, ShapeError
 
 __all__ = [
@@ -248,9 +249,7 @@ def embedding(weight: Array, ids: np.ndarray) -> Array:
     """
     ids = _integers("embedding", "ids", ids)
     rows = weight.shape[0]
-    if ids.size and (ids.min() < 0 or ids.max() >= rows):
-        wrong = ids[(ids < 0) | (ids >= rows)].ravel()[0]
-        raise RangeError(f"embedding: ids should be in 0..{rows - 1} for weight {weight.shape}, got {wrong}")
+    require((ids >= 0) & (ids < rows), partial(_no_row, weight.shape), ids)
     return np.take(weight, ids, axis=0)
 
 
@@ -271,20 +270,37 @@ def cross_entropy(logits: Array, targets: np.ndarray, ignore_index: int = -100) 
             f"cross_entropy: targets should be {logits.shape[:-1]}, one per row of logits {logits.shape}, "
             f"got {targets.shape}"
         )
+    classes = logits.shape[-1]
     kept = targets != ignore_index
+    require(~kept | ((targets >= 0) & (targets < classes)), partial(_no_class, classes, ignore_index), targets)
+    if isinstance(kept, Tensor):
+        # Compiled: which rows are kept is known at each run only, so all are computed and the others count for 0.
+        logits, targets = np.where(kept[..., None], logits, 0), np.where(kept, targets, 0)
+        losses = np.where(kept[..., None], _row_losses(logits, targets), 0)
+        return np.sum(losses) / np.maximum(np.sum(kept), 1).astype(losses.dtype)
     if not kept.all():
         logits, targets = logits[kept], targets[kept]  # (N, V), (N,)
-    classes = logits.shape[-1]
-    if targets.size and (targets.min() < 0 or targets.max() >= classes):
-        wrong = targets[(targets < 0) | (targets >= classes)].ravel()[0]
-        raise RangeError(
-            f"cross_entropy: targets should be in 0..{classes - 1} for logits (..., {classes}), "
-            f"or ignore_index = {ignore_index}, got {wrong}"
-        )
+    return np.sum(_row_losses(logits, targets)) / max(targets.size, 1)
+
+
+def _row_losses(logits: Array, targets: np.ndarray) -> Array:
+    """-log softmax(logits)[target]: logits (..., V), targets (...) -> (..., 1)"""
     shifted = logits - np.max(stop_gradient(logits), axis=-1, keepdims=True)
-    chosen = np.take_along_axis(shifted, targets[..., None], axis=-1)  # (..., 1)
-    losses = np.log(np.sum(np.exp(shifted), axis=-1, keepdims=True)) - chosen
-    return np.sum(losses) / max(targets.size, 1)
+    chosen = np.take_along_axis(shifted, targets[..., None], axis=-1)
+    return np.log(np.sum(np.exp(shifted), axis=-1, keepdims=True)) - chosen
+
+
+def _no_row(shape: tuple[int, ...], ids: np.ndarray) -> RangeError:
+    wrong = ids[(ids < 0) | (ids >= shape[0])].ravel()[0]
+    return RangeError(f"embedding: ids should be in 0..{shape[0] - 1} for weight {shape}, got {wrong}")
+
+
+def _no_class(classes: int, ignore_index: int, targets: np.ndarray) -> RangeError:
+    wrong = targets[(targets != ignore_index) & ((targets < 0) | (targets >= classes))].ravel()[0]
+    return RangeError(
+        f"cross_entropy: targets should be in 0..{classes - 1} for logits (..., {classes}), "
+        f"or ignore_index = {ignore_index}, got {wrong}"
+    )
 
 
 def argmax_rows(logits: Array) -> np.ndarray:

@@ -42,6 +42,8 @@ def split_index(index: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 
 def _index_array(item: Any) -> np.ndarray:
+    if isinstance(item, Recorded):  # under a trace
+        return item
     array = np.asarray(item)
     return array.astype(np.intp) if array.size == 0 and array.dtype.kind == "f" else array
 

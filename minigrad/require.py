@@ -1,0 +1,39 @@
+"""Checks of values that hold in compiled functions too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minigrad.op import Op
+
+__all__ = ["require"]
+
+
+def _require(condition: Any, *values: Any, error: Callable[..., Exception]) -> Any:
+    if not np.all(condition):
+        raise error(*values)
+    return condition
+
+
+_op = Op(_require, "condition *values", (None, None), "minigrad.require", kind="effect")
+
+
+def require(condition: Any, error: Callable[..., Exception], *values: Any) -> None:
+    """Raise unless a condition on values is true everywhere.
+
+    `if np.any(ids < 0): raise ...` would be decided once and for all when a function is compiled. This is part of the
+    program, and is decided at every run.
+
+    Parameters
+    ----------
+    condition
+        A boolean or an array of them.
+    error
+        `error(*values)` returns the exception to raise.
+    *values
+        Arrays that the message needs.
+    """
+    _op(condition, *values, error=error)
