@@ -1,0 +1,155 @@
+"""Running a plan with NumPy alone: every equation writes into memory that was set aside for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from minigrad.compiler.layout import View
+from minigrad.compiler.ops import ELEMENTWISE, REDUCE, is_scalar
+from minigrad.compiler.plan import CONCATENATE, Plan
+from minigrad.op import OPS
+from minigrad.program import Atom, Const, Equation
+from minigrad.rules.index import cast, gather, join_index, scatter
+from minigrad.zero import zero_stays_zero
+
+__all__ = ["Memory", "equation_step", "numpy_steps"]
+
+Step = Callable[[], Any]
+MATMUL, WHERE = OPS[np.matmul], OPS[np.where]
+
+
+class Memory:
+    """The arrays behind the buffers of a plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.arena = _aligned(plan.arena)
+        self.plan = plan
+        self.invalid = Flag()
+        self.flat: dict[Any, np.ndarray] = {}
+        for atom, view in plan.views.items():
+            buffer = view.buffer
+            if buffer.kind == "arena" and buffer.start >= 0 and buffer not in self.flat:
+                size = buffer.size * buffer.dtype.itemsize
+                self.flat[buffer] = self.arena[buffer.start : buffer.start + size].view(buffer.dtype)
+            elif buffer.kind == "constant" and isinstance(atom, Const) and buffer not in self.flat:
+                value = np.asarray(atom.value)
+                self.flat[buffer] = value.reshape(-1) if value.flags.c_contiguous else np.ravel(value)
+
+    def array(self, atom: Atom) -> Any:
+        """Return the array of an atom; a number for a constant number."""
+        if is_scalar(atom):
+            return atom.value  # type: ignore[union-attr]
+        view: View = self.plan.views[atom]
+        return view.of(self.flat[view.buffer])
+
+
+def _aligned(n_bytes: int) -> np.ndarray:
+    raw = np.zeros(n_bytes + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + n_bytes]
+
+
+def numpy_steps(memory: Memory) -> list[tuple[Step, list[Equation]]]:
+    """Return the steps of a plan, each with the equations it computes."""
+    return [(equation_step(memory, eq), [eq]) for g in memory.plan.groups for eq in g.equations]
+
+
+def equation_step(memory: Memory, eq: Equation) -> Step:
+    """Return a function of no arguments that computes one equation into its memory."""
+    inputs = [memory.array(a) for a in eq.inputs]
+    outs = [memory.array(o) for o in eq.outs]
+    out = outs[0]
+    if eq.op is MATMUL:
+        return _matmul(*inputs, out)
+    if eq.op in REDUCE and eq.params.get("keepdims") and set(eq.params) <= {"axis", "keepdims"}:
+        return partial(REDUCE[eq.op].reduce, inputs[0], axis=eq.params["axis"], keepdims=True, out=out)
+    if eq.op is zero_stays_zero:
+        return _zero_stays_zero(memory.invalid, *inputs, out)
+    if eq.op is cast:
+        return partial(np.copyto, out, inputs[0], casting="unsafe")
+    if eq.op is WHERE:
+        return _where(*inputs, out)
+    if eq.op in ELEMENTWISE:
+        return partial(ELEMENTWISE[eq.op][0], *inputs, out=out)
+    if eq.op is CONCATENATE:
+        return _concatenate(memory, eq, inputs, out)
+    if eq.op is gather and len(eq.inputs) == 2 and len(eq.params["index"]) == 1 and inputs[1].dtype.kind in "iu":
+        return partial(np.take, inputs[0], inputs[1], axis=0, out=out, mode="wrap")
+    if eq.op is scatter and not eq.inputs[1:]:
+        return _fill_slice(out, inputs[0], join_index(eq.params["index"], ()))
+
+    def call() -> None:
+        result = eq.op.function(*inputs, **eq.params)
+        for place, value in zip(outs, result if eq.several else (result,), strict=True):
+            np.copyto(place, value, casting="unsafe")
+
+    return call
+
+
+def _matmul(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> Step:
+    """Multiply; a batch with one matrix is one product, and NumPy's loop over small ones is avoided."""
+    if x.ndim > 2 and y.ndim == 2 and x.flags.c_contiguous and out.flags.c_contiguous:
+        x, out = x.reshape(-1, x.shape[-1]), out.reshape(-1, out.shape[-1])
+    return partial(np.matmul, x, y, out=out)
+
+
+class Flag:
+    """Set by NumPy when an operation of the run made a NaN out of numbers."""
+
+    raised = False
+
+    def __call__(self, kind: str, flag: int) -> None:
+        self.raised = True
+
+
+def _zero_stays_zero(invalid: Flag, came: Any, gradient: np.ndarray, out: np.ndarray) -> Step:
+    same = gradient.__array_interface__["data"] == out.__array_interface__["data"]
+
+    def correct() -> None:
+        if not same:
+            np.copyto(out, gradient)
+        if invalid.raised:
+            np.copyto(out, 0, where=np.isnan(out) & (came == 0))
+
+    return correct
+
+
+def _where(condition: np.ndarray, x: Any, y: Any, out: np.ndarray) -> Step:
+    def where() -> None:
+        np.copyto(out, y, casting="unsafe")
+        np.copyto(out, x, where=condition, casting="unsafe")
+
+    return where
+
+
+def _fill_slice(out: np.ndarray, g: np.ndarray, index: Any) -> Step:
+    part = out[index]
+
+    def fill() -> None:
+        out.fill(0)
+        np.copyto(part, g)
+
+    return fill
+
+
+def _concatenate(memory: Memory, eq: Equation, parts: list[np.ndarray], out: np.ndarray) -> Step:
+    """Copy the parts that were not computed in their place."""
+    axis, start, copies = eq.params.get("axis", 0), 0, []
+    for part in parts:
+        n = part.shape[axis]
+        index = [slice(None)] * out.ndim
+        index[axis] = slice(start, start + n)
+        target = out[tuple(index)]
+        if target.__array_interface__["data"] != part.__array_interface__["data"]:
+            copies.append((target, part))
+        start += n
+
+    def copy() -> None:
+        for target, part in copies:
+            np.copyto(target, part)
+
+    return copy

@@ -1,0 +1,99 @@
+"""What the compiler knows of ops: which are elementwise, which reduce, which only look at memory differently."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minigrad.op import OPS, Op
+from minigrad.program import Atom, Const, Equation
+from minigrad.rules import index
+from minigrad.zero import zero_stays_zero
+
+__all__ = ["ELEMENTWISE", "REDUCE", "VIEWS", "is_scalar"]
+
+# Elementwise ops: the ufunc that computes it into `out=`, and the expression in a generated kernel. {0} {1} {2} are
+# the operands, already of the result's type T (or, for comparisons and where's choices, of their common type).
+ELEMENTWISE: dict[Op, tuple[Any, str]] = {
+    OPS[np.add]: (np.add, "{0} + {1}"),
+    OPS[np.subtract]: (np.subtract, "{0} - {1}"),
+    OPS[np.multiply]: (np.multiply, "{0} * {1}"),
+    OPS[np.divide]: (np.divide, "{0} / {1}"),
+    OPS[np.negative]: (np.negative, "-{0}"),
+    OPS[np.positive]: (np.positive, "{0}"),
+    OPS[np.square]: (np.square, "{0} * {0}"),
+    OPS[np.reciprocal]: (np.reciprocal, "T(1) / {0}"),
+    OPS[np.sqrt]: (np.sqrt, "sqrt({0})"),
+    OPS[np.exp]: (np.exp, "exp({0})"),
+    OPS[np.expm1]: (np.expm1, "expm1({0})"),
+    OPS[np.log]: (np.log, "log({0})"),
+    OPS[np.log1p]: (np.log1p, "log1p({0})"),
+    OPS[np.tanh]: (np.tanh, "tanh({0})"),
+    OPS[np.sin]: (np.sin, "sin({0})"),
+    OPS[np.cos]: (np.cos, "cos({0})"),
+    OPS[np.absolute]: (np.absolute, "abs({0})"),
+    OPS[np.maximum]: (np.maximum, "({0} if ({0} > {1}) | ({0} != {0}) else {1})"),
+    OPS[np.minimum]: (np.minimum, "({0} if ({0} < {1}) | ({0} != {0}) else {1})"),
+    OPS[np.equal]: (np.equal, "{0} == {1}"),
+    OPS[np.not_equal]: (np.not_equal, "{0} != {1}"),
+    OPS[np.less]: (np.less, "{0} < {1}"),
+    OPS[np.less_equal]: (np.less_equal, "{0} <= {1}"),
+    OPS[np.greater]: (np.greater, "{0} > {1}"),
+    OPS[np.greater_equal]: (np.greater_equal, "{0} >= {1}"),
+    OPS[np.isnan]: (np.isnan, "{0} != {0}"),
+    OPS[np.logical_and]: (np.logical_and, "{0} & {1}"),
+    OPS[np.logical_or]: (np.logical_or, "{0} | {1}"),
+    OPS[np.logical_not]: (np.logical_not, "not {0}"),
+    OPS[np.bitwise_and]: (np.bitwise_and, "{0} & {1}"),
+    OPS[np.bitwise_or]: (np.bitwise_or, "{0} | {1}"),
+    OPS[np.invert]: (np.invert, "not {0}"),
+    OPS[np.where]: (None, "({1} if {0} else {2})"),
+    OPS[np.copy]: (np.positive, "{0}"),
+    index.cast: (None, "T({0})"),
+    zero_stays_zero: (None, "({1} if ({1} == {1}) | ({0} != 0) else T(0))"),
+}
+
+REDUCE: dict[Op, Any] = {OPS[np.sum]: np.add, OPS[np.max]: np.maximum, OPS[np.min]: np.minimum}
+
+VIEWS: frozenset[Op] = frozenset(
+    {
+        OPS[f]
+        for f in (
+            np.reshape,
+            np.ravel,
+            np.transpose,
+            np.permute_dims,
+            np.matrix_transpose,
+            np.swapaxes,
+            np.moveaxis,
+            np.squeeze,
+            np.expand_dims,
+            np.broadcast_to,
+        )
+        if f in OPS
+    }
+    | {index.getitem}
+)
+
+COMPARISONS = frozenset(
+    OPS[f]
+    for f in (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.isnan)
+)
+
+
+def is_scalar(atom: Atom) -> bool:
+    """Tell whether an atom is a constant number, which kernels hold as a literal."""
+    return isinstance(atom, Const) and not isinstance(atom.value, np.ndarray) and np.ndim(atom.value) == 0
+
+
+def fusable(eq: Equation) -> bool:
+    """Tell whether an equation is one result computed elementwise from real numbers and booleans."""
+    if len(eq.outs) != 1 or eq.several:
+        return False
+    kinds = {atom.dtype.kind for atom in (*eq.inputs, *eq.outs) if atom is not None}
+    if "c" in kinds or "O" in kinds or any(a.dtype.itemsize == 2 for a in (*eq.inputs, *eq.outs)):
+        return False
+    if eq.op is OPS[np.invert] or eq.op is OPS[np.bitwise_and] or eq.op is OPS[np.bitwise_or]:
+        return eq.outs[0].dtype.kind == "b"
+    return eq.op in ELEMENTWISE

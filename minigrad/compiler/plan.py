@@ -1,0 +1,200 @@
+"""The plan of a program: steps in order, a view for every variable, and one piece of memory that they share.
+
+A buffer lives from the step that writes it to the last one that reads it; buffers whose lives do not overlap share
+memory. Nothing is allocated when the program runs, except what it returns.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from minigrad.compiler.layout import Buffer, Orders, View, contiguous, look, ordered
+from minigrad.compiler.ops import VIEWS
+from minigrad.compiler.rowfuse import Group, group
+from minigrad.op import OPS
+from minigrad.program import Atom, Const, Equation, Program, Var
+from minigrad.zero import zero_stays_zero
+
+__all__ = ["Plan", "plan"]
+
+CONCATENATE = OPS[np.concatenate]
+ALIGNMENT = 64  # bytes: a cache line, and the widest vector
+
+
+@dataclass
+class Plan:
+    """What a backend needs to run a program."""
+
+    program: Program
+    groups: list[Group]
+    views: dict[Atom, View]
+    arena: int  # bytes
+    outside: dict[Group, list[Var]] = field(default_factory=dict)  # results of a group that others need
+
+    def __str__(self) -> str:
+        lines = [f"{self.program.name}: {len(self.groups)} steps, {self.arena / 1e6:.2f} MB"]
+        for i, g in enumerate(self.groups):
+            ops = " ".join(eq.op.name.removeprefix("np.") for eq in g.equations)
+            lines.append(f"  {i:4}  {g.domain or g.equations[0].outs[0].shape!s:24} {ops}")
+        return "\n".join(lines)
+
+
+def plan(program: Program, orders: Orders, fuse: bool = True, donated: dict[Var, Var] | None = None) -> Plan:
+    """Plan a lowered program, with or without fusing its equations into row programs.
+
+    Parameters
+    ----------
+    orders
+        Arrays that are kept in another order than C order, from `materialise`.
+    donated
+        Outputs that are written into inputs, which the program may overwrite.
+    """
+    groups = group(program, fuse)
+    views: dict[Atom, View] = {v: contiguous(v.shape, Buffer(v.dtype, prod(v.shape), "input")) for v in program.inputs}
+    step_of = {out: i for i, g in enumerate(groups) for out in g.results}
+    joined = _written_in_place(program, groups, step_of)
+    alone = Counter(a for eq in program.equations for a in eq.inputs)
+
+    def place(atom: Atom) -> View:
+        if atom not in views:
+            if isinstance(atom, Const):
+                views[atom] = contiguous(atom.shape, Buffer(atom.dtype, prod(atom.shape), "constant"))
+            elif atom in joined:
+                whole, axis, start = joined[atom]
+                whole_view = place(whole)
+                stride = whole_view.strides[axis]
+                views[atom] = View(whole_view.buffer, whole_view.offset + start * stride, atom.shape, whole_view.strides)
+            else:
+                views[atom] = ordered(atom, Buffer(atom.dtype, prod(atom.shape), "arena"), orders)
+        return views[atom]
+
+    for eq in program.equations:
+        if eq.op in VIEWS and not eq.several:
+            seen = look(eq, place(eq.inputs[0]))
+            assert seen is not None, "materialise() left a reshape that copies"
+            views[eq.outs[0]] = seen
+        else:
+            if eq.op is zero_stays_zero and not fuse and alone[eq.inputs[1]] == 1 and eq.inputs[1].shape == eq.outs[0].shape:
+                views[eq.outs[0]] = place(eq.inputs[1])  # NumPy corrects it in place, in the rare case
+            for out in eq.outs:
+                place(out)
+            for atom in eq.inputs:
+                place(atom)
+    for atom in program.outputs:
+        place(atom)
+
+    result = Plan(program, groups, views, 0)
+    _find_outside(result, step_of)
+    _live(result, donated or {})
+    _allocate(result)
+    return result
+
+
+def _written_in_place(
+    program: Program, groups: list[Group], step_of: dict[Var, int]
+) -> dict[Var, tuple[Var, int, int]]:
+    """Return the parts of concatenations that can be computed where the whole lies: (whole, axis, start)."""
+    users: dict[Atom, list[Equation]] = {}
+    for eq in program.equations:
+        for a in eq.inputs:
+            users.setdefault(a, []).append(eq)
+    joined: dict[Var, tuple[Var, int, int]] = {}
+    for eq in program.equations:
+        if eq.op is not CONCATENATE or eq.params.get("axis", 0) is None:
+            continue
+        whole = eq.outs[0]
+        axis = eq.params.get("axis", 0) % len(whole.shape)
+        if any(
+            not isinstance(a, Var)
+            or a not in step_of
+            or groups[step_of[a]].domain is None
+            or len(users[a]) > 1
+            or a in joined
+            or a.dtype != whole.dtype
+            or a in program.outputs
+            for a in eq.inputs
+        ) or len(set(eq.inputs)) < len(eq.inputs):
+            continue
+        start = 0
+        for a in eq.inputs:
+            joined[a] = (whole, axis, start)  # type: ignore[index]
+            start += a.shape[axis]
+    return joined
+
+
+def _find_outside(p: Plan, step_of: dict[Var, int]) -> None:
+    """Note which results of each group are needed outside it: only those need memory."""
+    inside: dict[Var, set[int]] = {}
+    for i, g in enumerate(p.groups):
+        for eq in g.equations:
+            for a in eq.inputs:
+                if isinstance(a, Var):
+                    inside.setdefault(a, set()).add(i)
+    needed: set[Var] = {a for a in p.program.outputs if isinstance(a, Var)}
+    for eq in p.program.equations:
+        if eq.op in VIEWS and not eq.several:
+            needed.update(a for a in eq.inputs if isinstance(a, Var))
+    for i, g in enumerate(p.groups):
+        p.outside[g] = [
+            v for v in g.results if g.domain is None or v in needed or v in g.late or inside.get(v, set()) - {i}
+        ]
+
+
+def _live(p: Plan, donated: dict[Var, Var]) -> None:
+    """Find the first and the last step of every buffer, and put donated results into their inputs' memory."""
+    end = len(p.groups)
+    for i, g in enumerate(p.groups):
+        internal = set(g.results) - set(p.outside[g])
+        for eq in g.equations:
+            for atom in (*eq.inputs, *eq.outs):
+                if atom in internal or atom not in p.views:
+                    continue
+                buffer = p.views[atom].buffer
+                buffer.first = i if buffer.first < 0 else min(buffer.first, i)
+                buffer.last = max(buffer.last, i)
+    for atom in p.program.outputs:
+        buffer = p.views[atom].buffer
+        buffer.first, buffer.last = max(buffer.first, 0) if buffer.first >= 0 else 0, end
+    for output, target in donated.items():
+        _donate(p, output, p.views[target])
+
+
+def _donate(p: Plan, output: Var, target: View) -> None:
+    """Let an output be computed in the memory of an input that nothing reads later; otherwise leave it alone."""
+    view = p.views[output]
+    home = next((i for i, g in enumerate(p.groups) if output in g.results), None)
+    if home is None or view.buffer.kind != "arena" or not view.is_contiguous or view.buffer.size != target.buffer.size:
+        return
+    if target.buffer.last > home or p.groups[home].domain is None:
+        return
+    reads = [a for eq in p.groups[home].equations for a in eq.inputs if a in p.views and p.views[a].buffer is target.buffer]
+    if any(p.views[a].shape != view.shape or not p.views[a].is_contiguous for a in reads):
+        return
+    old = view.buffer
+    for atom, v in p.views.items():
+        if v.buffer is old:
+            p.views[atom] = View(target.buffer, v.offset, v.shape, v.strides)
+
+
+def _allocate(p: Plan) -> None:
+    """Give every arena buffer its place: the lowest that is free during its whole life, the largest first."""
+    buffers = {v.buffer for v in p.views.values() if v.buffer.kind == "arena" and v.buffer.first >= 0}
+    placed: list[Buffer] = []
+
+    def n_bytes(b: Buffer) -> int:
+        return -(-b.size * b.dtype.itemsize // ALIGNMENT) * ALIGNMENT
+
+    for b in sorted(buffers, key=lambda b: (-n_bytes(b), b.first)):
+        start = 0
+        for other in sorted((o for o in placed if o.first <= b.last and b.first <= o.last), key=lambda o: o.start):
+            if start + n_bytes(b) <= other.start:
+                break
+            start = max(start, other.start + n_bytes(other))
+        b.start = start
+        placed.append(b)
+        p.arena = max(p.arena, start + n_bytes(b))
+

@@ -1,0 +1,175 @@
+"""Row programs: equations that one loop over rows can compute.
+
+A row program has a domain, the shape its rows lie in: elementwise equations of that shape, equations of one number
+per row, and reductions, over the last axis (their result is one number per row, which later equations of the row may
+use) or over all the rows (their result is there when the loop has ended).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from minigrad.compiler.ops import REDUCE, VIEWS, fusable
+from minigrad.program import Const, Equation, Program, Var
+from minigrad.shapes import Shape
+
+__all__ = ["Group", "domain_of", "group"]
+
+MOST_OPERANDS = 24  # arrays that one loop reads and writes; more than this spills addresses, and slows compilation
+
+
+@dataclass(eq=False)
+class Group:
+    """Equations computed together. A group of one equation that does not fuse has no domain."""
+
+    domain: Shape | None
+    equations: list[Equation] = field(default_factory=list)
+    late: set[Var] = field(default_factory=set)  # reduced over the rows: known only when the loop has ended
+    needs: int = 0  # the groups that must come before, as a bit mask
+
+    @property
+    def results(self) -> list[Var]:
+        """Everything the group computes."""
+        return [out for eq in self.equations for out in eq.outs]
+
+
+def reduction_axis(eq: Equation) -> str | None:
+    """Return "row" for a reduction over the last axis, "rows" for one over the leading axes, "all", or None."""
+    if eq.op not in REDUCE or not eq.params.get("keepdims"):
+        return None
+    axis, ndim = eq.params["axis"], len(eq.inputs[0].shape)
+    if ndim == 0 or eq.outs[0].dtype.kind != "f" or eq.outs[0].dtype.itemsize < 4 or 0 in eq.inputs[0].shape:
+        return None
+    if axis == tuple(range(ndim)) and ndim > 1:
+        return "all"
+    if axis == (ndim - 1,):
+        return "row"
+    if axis == tuple(range(ndim - 1)) and REDUCE[eq.op].__name__ == "add":
+        return "rows"
+    return None
+
+
+def domain_of(eq: Equation) -> Shape | None:
+    """Return the shape an equation loops over, or None if it does not fuse."""
+    if reduction_axis(eq) is not None:
+        return eq.inputs[0].shape
+    return eq.outs[0].shape or (1,) if fusable(eq) else None
+
+
+def _fits(wanted: Shape, domain: Shape) -> Shape | None:
+    """Return the domain that serves both, if one does: numbers per row go along with rows of the same shape."""
+    if wanted == domain or (wanted[:-1] == domain[:-1] and wanted[-1] == 1):
+        return domain
+    return wanted if wanted[:-1] == domain[:-1] and domain[-1] == 1 else None
+
+
+def group(program: Program, fuse: bool = True) -> list[Group]:
+    """Return the groups of a program in an order in which they can run. Views belong to no group."""
+    groups: list[Group] = []
+    maker: dict[Var, int] = {}  # the group whose result a variable is, or looks at
+    viewed: set[Var] = set()
+    for eq in program.equations:
+        sources = {maker[a] for a in eq.inputs if a in maker}  # type: ignore[index]
+        if eq.op in VIEWS and not eq.several:
+            for out in eq.outs:
+                viewed.add(out)
+                if sources:
+                    maker[out] = next(iter(sources))
+            continue
+        wanted = domain_of(eq)
+        home = _home(eq, wanted, groups, maker, viewed, sources) if fuse and wanted is not None else None
+        if home is None:
+            groups.append(Group(wanted))
+            home = len(groups) - 1
+        target = groups[home]
+        if wanted is not None and target.domain is not None:
+            target.domain = _fits(wanted, target.domain)
+        if fuse and target.domain is not None:
+            for s in sorted(sources - {home}):
+                combined = any(maker.get(a) == s and a not in viewed for a in eq.inputs)  # type: ignore[arg-type]
+                between = any(groups[q].needs >> s & 1 for q in sources)
+                if combined and not between and _can_merge(groups, home, s):
+                    _merge(groups, home, s)
+                    maker = {v: home if g == s else g for v, g in maker.items()}
+                    sources = sources - {s} | {home}
+        target.equations.append(eq)
+        if reduction_axis(eq) in ("rows", "all"):
+            target.late.update(eq.outs)
+        needed = 0
+        for s in sources - {home}:
+            needed |= groups[s].needs | 1 << s
+        _add_needs(groups, home, needed)
+        for out in eq.outs:
+            maker[out] = home
+    return _ordered(groups)
+
+
+def _add_needs(groups: list[Group], home: int, needed: int) -> None:
+    """Say that a group needs others, and so do the groups that need it."""
+    if needed & ~groups[home].needs:
+        for other in groups:
+            if other is groups[home] or other.needs >> home & 1:
+                other.needs |= needed
+
+
+def _can_merge(groups: list[Group], home: int, other: int) -> bool:
+    """Tell whether two groups with results that one equation combines can be one loop."""
+    a, b = groups[home], groups[other]
+    if a.domain is None or b.domain != a.domain or a.late or b.late:
+        return False
+    if a.needs >> other & 1 or b.needs >> home & 1:
+        return False
+    return len(a.equations) + len(b.equations) <= MOST_OPERANDS
+
+
+def _merge(groups: list[Group], home: int, other: int) -> None:
+    """Move the equations of one group to another; the emptied group stays, so that numbers keep their meaning."""
+    a, b = groups[home], groups[other]
+    a.equations = [*b.equations, *a.equations]
+    _add_needs(groups, home, b.needs)
+    for g in groups:
+        if g.needs >> other & 1:
+            g.needs = g.needs & ~(1 << other) | 1 << home | a.needs
+    b.equations, b.needs, b.domain = [], 0, None
+
+
+def _home(
+    eq: Equation, wanted: Shape, groups: list[Group], maker: dict[Var, int], viewed: set[Var], sources: set[int]
+) -> int | None:
+    """Return the number of the group this equation can join: that of an input, or one that reads the same arrays."""
+    own = [maker[a] for a in eq.inputs if a in maker and a not in viewed]  # type: ignore[index]
+    for home in dict.fromkeys([*own, *_readers(eq, groups, wanted)]):
+        target = groups[home]
+        if target.domain is None or _fits(wanted, target.domain) is None:
+            continue
+        if any(a in target.late or (a in viewed and maker.get(a) == home) for a in eq.inputs):  # type: ignore[arg-type]
+            continue
+        if any(s != home and (groups[s].needs >> home & 1) for s in sources):
+            continue  # an input needs the group: joining would make a circle
+        if _n_operands(target, eq) <= MOST_OPERANDS:
+            return home
+    return None
+
+
+def _readers(eq: Equation, groups: list[Group], wanted: Shape) -> list[int]:
+    """Return the last few groups that read an array this equation reads: the array is then read once."""
+    arrays = {a for a in eq.inputs if isinstance(a, Var)}
+    recent = range(len(groups) - 1, max(len(groups) - 8, -1), -1)
+    return [i for i in recent if groups[i].domain == wanted and any(arrays & set(e.inputs) for e in groups[i].equations)]
+
+
+def _n_operands(target: Group, eq: Equation) -> int:
+    atoms = {a for e in (*target.equations, eq) for a in (*e.inputs, *e.outs) if not isinstance(a, Const) or a.shape}
+    return len(atoms) - sum(len(e.outs) for e in target.equations) // 2
+
+
+def _ordered(groups: list[Group]) -> list[Group]:
+    """Return the groups so that each comes after those it needs, otherwise as they were."""
+    done, order, waiting = 0, [], [i for i, g in enumerate(groups) if g.equations]
+    while waiting:
+        ready = next((i for i in waiting if not groups[i].needs & ~done), None)
+        assert ready is not None, "groups need each other"
+        waiting.remove(ready)
+        order.append(groups[ready])
+        done |= 1 << ready
+    return order
