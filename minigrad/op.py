@@ -13,6 +13,7 @@ What no adjoint names is not kept alive between the forward and the backward pas
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 from collections.abc import Callable
@@ -35,6 +36,7 @@ __all__ = [
     "composite",
     "define",
     "missing",
+    "parameters",
     "refuse",
 ]
 
@@ -146,7 +148,7 @@ class Op:
         self.variadic = self.inputs[-1].startswith("*")
         if len(adjoints) != len(self.inputs):
             raise ValueError(f"{name}: {len(self.inputs)} inputs ({inputs}) but {len(adjoints)} adjoints")
-        signature = _signature(function)
+        signature = parameters(function)
         if defaults is None:
             defaults = {n: None if d is np._NoValue else d for n, d in signature.items()}
         self.rules = tuple(None if a is None else Rule(a, self.inputs, defaults) for a in adjoints)
@@ -176,7 +178,8 @@ class Op:
         return f"<op {self.name}({', '.join(self.inputs)})>"
 
 
-def _signature(function: Callable[..., Any]) -> dict[str, Any]:
+@functools.cache
+def parameters(function: Callable[..., Any]) -> dict[str, Any]:
     """Return the parameters of a function with their defaults (`inspect.Parameter.empty` where there is none)."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -228,11 +231,11 @@ def define(
     call
         What computes the value from `(*inputs, **params)`, where it is not `function` itself.
     """
-    signature = _signature(function) | (_signature(call) if call else {})
+    signature = parameters(function) | (parameters(call) if call else {})
     defaults = {n: None if d is np._NoValue else d for n, d in signature.items()}
     op = Op(call or function, inputs, adjoints, name or public_name(function), kind, bind, defaults)
     if bind is None and call is not None:
-        op.bind = leading(len(op.inputs), list(_signature(function)))
+        op.bind = leading(len(op.inputs), list(parameters(function)))
     OPS[function] = op
     return op
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import copy
 import functools
-import inspect
 from typing import Any
 
 import numpy as np
 
 from minigrad.errors import CutGraphError, here, unsupported
-from minigrad.op import COMPOSITES, OPS, REFUSED, Recorded, public_name
+from minigrad.op import COMPOSITES, OPS, REFUSED, Recorded, parameters, public_name
 from minigrad.rules import apply, special
 from minigrad.rules import index as indexing
 from minigrad.rules import unsupported as refusals
@@ -41,7 +40,7 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 def _without_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
     """Take `out` from the arguments, given by name or by place; what stands behind it is then given by name."""
     if len(args) > 2 and not isinstance(function, np.ufunc):
-        names = list(inspect.signature(function).parameters)
+        names = list(parameters(function))
         if "out" in names and names.index("out") < len(args):
             place = names.index("out")
             kwargs.update(zip(names[place:], args[place:], strict=False))
@@ -125,7 +124,7 @@ def _by_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
     usual = {"dtype": None, "where": True, "keepdims": False}
     kwargs = {k: v for k, v in kwargs.items() if v is not np._NoValue and v is not usual.get(k, np._NoValue)}
     function = apply.METHODS.get((ufunc, method))
-    if function is None or set(kwargs) - set(inspect.signature(function).parameters):
+    if function is None or set(kwargs) - set(parameters(function)):
         function = functools.partial(generic, ufunc)
     return function(array, **kwargs)
 
@@ -145,5 +144,6 @@ def _at(ufunc: np.ufunc, target: Any, index: Any, *values: Any) -> None:
         return
     places = np.arange(target.size).reshape(target.shape)[index]  # type: ignore[attr-defined]
     if np.unique(places).size < np.size(places):
-        raise unsupported(f"{public_name(ufunc)}.at", "with repeated indices only np.add and np.subtract are differentiated")
+        reason = "with repeated indices only np.add and np.subtract are differentiated: give each index once"
+        raise unsupported(f"{public_name(ufunc)}.at", reason)
     target[index] = ufunc(target[index], *values)  # type: ignore[index]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.op import REFUSED, refuse
+from minigrad.op import REFUSED, available, refuse
 
 WHOLE = "it takes whole numbers, which have no derivative: pass it plain arrays of integers"
 FILE = "a file keeps numbers and no gradient: return what is to be saved from the loss (has_aux=True)"
@@ -21,6 +21,7 @@ refuse(WHOLE, np.ravel_multi_index, np.unravel_index)
 refuse("dates have no derivative: pass it plain arrays", np.isnat, np.is_busday, np.busday_count, np.busday_offset)
 refuse("dates have no derivative: pass it plain arrays", np.datetime_as_string)
 refuse(COUNTS, np.histogram2d, np.histogramdd)
+refuse("it is gone from later versions of NumPy: use np.isin", *available("in1d"))
 refuse(FILE, np.save, np.savez, np.savez_compressed, np.savetxt)
 refuse(LIKE, np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.require)
 refuse(LIKE, np.zeros, np.ones, np.empty, np.full, np.eye, np.identity, np.tri, np.arange, np.fromfunction)
@@ -36,7 +37,7 @@ MODULES = {
 """Modules none of whose functions is differentiated. NumPy imports them when they are used, and so here too."""
 
 METHODS = {
-    **dict.fromkeys(("data", "ctypes", "tobytes", "tofile", "dump", "dumps", "__setstate__"), MEMORY),
+    **dict.fromkeys(("data", "ctypes", "tobytes", "tostring", "tofile", "dump", "dumps", "__setstate__"), MEMORY),
     **dict.fromkeys(("__dlpack__", "__dlpack_device__", "__array_interface__", "__array_struct__"), MEMORY),
     "base": "a Tensor may stand for a view without being one: minigrad.stop_gradient(t) is the plain array",
     "byteswap": "reinterpreting bytes has no derivative: use astype",

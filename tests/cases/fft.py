@@ -29,6 +29,19 @@ many_axes = [
     call(real(2, 3), axes=(1, 0), norm="forward"),
     call(real(3, 4), axes=(0, 0)),
 ]
+
+
+def of_something(function):
+    """Return a function that refuses empty arrays: from them NumPy makes numbers that are in memory by chance."""
+
+    def transform(a, *args, **kwargs):
+        if a.size == 0:
+            raise ValueError("an empty array")
+        return function(a, *args, **kwargs)
+
+    return transform
+
+
 shifts = [
     call(real(5)),
     call(real(4, 3)),
@@ -41,17 +54,17 @@ ROWS = [
     row(f.fft, one_axis, complex=True),
     row(f.ifft, one_axis, complex=True),
     row(f.rfft, one_axis),
-    row(f.irfft, half, complex=True),
-    row(f.hfft, half, complex=True),
+    row(f.irfft, half, through=of_something(f.irfft), complex=True),
+    row(f.hfft, half, through=of_something(f.hfft), complex=True),
     row(f.ihfft, one_axis),
     row(f.fft2, two_axes, complex=True),
     row(f.ifft2, two_axes, complex=True),
     row(f.rfft2, two_axes),
-    row(f.irfft2, two_axes, complex=True),
+    row(f.irfft2, two_axes, through=of_something(f.irfft2), complex=True),
     row(f.fftn, many_axes, complex=True),
     row(f.ifftn, many_axes, complex=True),
-    row(f.rfftn, many_axes),
-    row(f.irfftn, many_axes, complex=True),
+    row(f.rfftn, many_axes, exact=False),  # NumPy 2.0 takes the axes in another order
+    row(f.irfftn, many_axes, through=of_something(f.irfftn), complex=True),
     row(f.fftshift, shifts, complex=True, analytic=True),
     row(f.ifftshift, shifts, complex=True, analytic=True),
 ]

@@ -85,7 +85,7 @@ ROWS = [
     scipy("ellipk", inside, call(real(3, low=-0.01, high=0.01))),
     scipy("ellipe", inside, call(real(3, low=-0.01, high=0.01))),
     scipy("hyp0f1", of_order(1.5), complex=True),
-    scipy("hyp1f1", of_order(0.7, 1.3), complex=True),
+    scipy("hyp1f1", of_order(0.7, 1.3)),
     scipy("hyp2f1", of_order(0.7, 1.3, 2.2, low=-0.8, high=0.8)),
     scipy("j0", unary()),
     scipy("j1", unary(), call(real(3, low=-0.01, high=0.01))),
