@@ -1,4 +1,4 @@
-"""Where a derivative does not exist, or hides behind 0 * inf: each convention of docs/conventions.md has a line here."""
+"""Where a derivative does not exist or hides behind 0 * inf: a line for each convention of docs/conventions.md."""
 
 import numpy as np
 import pytest
