@@ -107,6 +107,18 @@ def test_norms_at_zero_have_gradient_zero(order):
     np.testing.assert_array_equal(minigrad.grad(lambda x: la.norm(x, order), np.zeros((2, 3))), 0)
 
 
+@pytest.mark.parametrize("order", [-1, -2, 0.5, 1, 2, 3, np.inf])
+def test_norms_of_a_vector_with_a_zero(order):
+    """A zero contributes as |0| does, nothing; where it makes the whole norm 0, so do the others."""
+    x = np.array([2.0, 0.0, -1.0])
+    with np.errstate(divide="ignore"):
+        g = minigrad.grad(lambda x: la.norm(x, order), x)
+    assert g[1] == 0
+    assert np.all(np.isfinite(g))
+    if order < 0:
+        np.testing.assert_array_equal(g, 0)
+
+
 def test_nuclear_norm_of_a_singular_matrix():
     """The singular value of 0 is at a kink and contributes 0; the gradient is u v^T of the others."""
     u, v = np.array([0.6, 0.8]), np.array([1.0, 0.0])

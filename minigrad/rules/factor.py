@@ -138,7 +138,8 @@ def svd_adjoint(g, out):
     """The frames turn by k / gaps of the squares; what leaves the span of u or of v does so by 1 / s."""
     (g_u, g_s, g_vh), (u, s, vh) = g, out
     n = shape_of(s)[-1]
-    if np.any(np.not_equal(g_u[..., n:], 0)) or np.any(np.not_equal(g_vh[..., n:, :], 0)):
+    completed = g_u[..., n:].size or g_vh[..., n:, :].size
+    if completed and (np.any(np.not_equal(g_u[..., n:], 0)) or np.any(np.not_equal(g_vh[..., n:, :], 0))):
         raise UnsupportedError(
             "the loss depends on the columns of u or rows of vh that np.linalg.svd(a, full_matrices=True) adds to "
             "complete the basis; they are arbitrary, so that it has no gradient: use full_matrices=False"

@@ -62,7 +62,7 @@ def norm_adjoint(g, x, out, ord, axis):
         hit = np.equal(size, norm)
         ties = np.sum(hit, axis=axis, keepdims=True).astype(norm.dtype)
         return g * sign * np.where(hit, 1 / np.maximum(ties, 1), 0)
-    zero = np.equal(size, 0)
+    zero = np.equal(size, 0) | np.equal(norm, 0)
     ratio = np.where(zero, 1, size) / np.where(np.equal(norm, 0), 1, norm)
     return g * sign * np.where(zero, 0, np.power(ratio, ord - 1))
 
@@ -154,14 +154,15 @@ def matrix_adjoint(g, a, b_shape, out):
 define(np.linalg.solve, "a b", matrix_adjoint, right_side_adjoint)
 
 
-def pinv_adjoint(g, a, out, hermitian):
+def pinv_adjoint(g, a, out, hermitian, rcond, rtol):
     """Golub & Pereyra 1973, doi:10.1137/0710036: for a change of a that keeps its rank."""
     if a.size == 0:
         return np.zeros_like(a)
     if hermitian:
         half = lower_half(a)
         a = half + adjointed(half)
-    refuse_truncation(a, out, "np.linalg.pinv")
+    if rcond is not None or rtol is not None:
+        refuse_truncation(a, out, "np.linalg.pinv")
     rows, columns = a @ out, out @ a
     h = adjointed(g)
     whole = (
@@ -189,7 +190,8 @@ def least_squares_pinv(a, rcond):
     """Return the pseudo-inverse with the cut-off of np.linalg.lstsq."""
     eps = tolerance(a.shape, a.dtype)
     inverse = np.linalg.pinv(a, rcond=eps if rcond is None else max(rcond, eps / max(a.shape)))
-    refuse_truncation(a, inverse, "np.linalg.lstsq")
+    if rcond is not None and rcond > eps:
+        refuse_truncation(a, inverse, "np.linalg.lstsq")
     return inverse
 
 
