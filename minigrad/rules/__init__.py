@@ -2,7 +2,7 @@
 
 from minigrad.rules import elementwise, reduce, layout, joining, creation, padding  # isort: skip
 from minigrad.rules import index, order, statistics, calculus, polynomials, apply  # isort: skip
-from minigrad.rules import contract, einsum, linalg, determinant, factor, fft  # isort: skip
+from minigrad.rules import contract, einsum, linalg, determinant, factor, least_squares, fft  # isort: skip
 from minigrad.rules import scimath, metadata, special, unsupported  # isort: skip
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "index",
     "joining",
     "layout",
+    "least_squares",
     "linalg",
     "metadata",
     "order",

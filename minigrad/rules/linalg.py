@@ -9,7 +9,6 @@ from math import prod
 
 import numpy as np
 
-from minigrad.errors import UnsupportedError
 from minigrad.op import Op, composite, define
 from minigrad.rules.reduce import spread
 from minigrad.shapes import shape_of
@@ -152,81 +151,6 @@ def matrix_adjoint(g, a, b_shape, out):
 
 
 define(np.linalg.solve, "a b", matrix_adjoint, right_side_adjoint)
-
-
-def pinv_adjoint(g, a, out, hermitian, rcond, rtol):
-    """Golub & Pereyra 1973, doi:10.1137/0710036: for a change of a that keeps its rank."""
-    if a.size == 0:
-        return np.zeros_like(a)
-    if hermitian:
-        half = lower_half(a)
-        a = half + adjointed(half)
-    if rcond is not None or rtol is not None:
-        refuse_truncation(a, out, "np.linalg.pinv")
-    rows, columns = a @ out, out @ a
-    h = adjointed(g)
-    whole = (
-        (h - np.conj(rows) @ h) @ np.conj(out @ adjointed(out))
-        + np.conj(adjointed(out) @ out) @ (h - h @ np.conj(columns))
-        - transposed(out) @ g @ transposed(out)
-    )
-    return on_triangle(whole, upper=False) if hermitian else whole
-
-
-def refuse_truncation(a, inverse, name):
-    """Raise if the pseudo-inverse left out more than rounding: its derivative then has further terms."""
-    left_out = np.max(np.abs(a - a @ inverse @ a), initial=0)
-    if left_out > np.finfo(a.dtype).eps ** 0.5 * np.max(np.abs(a), initial=0):
-        raise UnsupportedError(
-            f"{name} with a cut-off (rcond or rtol) that drops singular values which are not zero is not "
-            "differentiated: lower the cut-off, or write the truncation with np.linalg.svd"
-        )
-
-
-define(np.linalg.pinv, "a", pinv_adjoint)
-
-
-def least_squares_pinv(a, rcond):
-    """Return the pseudo-inverse with the cut-off of np.linalg.lstsq."""
-    eps = tolerance(a.shape, a.dtype)
-    inverse = np.linalg.pinv(a, rcond=eps if rcond is None else max(rcond, eps / max(a.shape)))
-    if rcond is not None and rcond > eps:
-        refuse_truncation(a, inverse, "np.linalg.lstsq")
-    return inverse
-
-
-def least_squares_matrix_adjoint(g, a, b, out, rcond):
-    """The adjoint of `pinv` with g = g b^T, multiplied out so that only the residual and x appear."""
-    inverse = least_squares_pinv(a, rcond)
-    x, b, g = (m if np.ndim(b) == 2 else column(m) for m in (out, b, g))
-    y, h = np.conj(adjointed(inverse) @ x), adjointed(g)
-    back = transposed(inverse) @ g
-    return (
-        np.conj(b - a @ x) @ (h @ np.conj(inverse @ adjointed(inverse)))
-        + y @ (h - h @ np.conj(inverse @ a))
-        - (back @ transposed(x))
-    )
-
-
-least_squares = Op(
-    lambda a, b, *, rcond=None: np.linalg.lstsq(a, b, rcond)[0],
-    "a b",
-    (least_squares_matrix_adjoint, lambda g, a, rcond: transposed(least_squares_pinv(a, rcond)) @ g),
-    "np.linalg.lstsq",
-)
-
-
-@composite(np.linalg.lstsq)
-def lstsq(a, b, rcond=None):
-    """The solution of least norm, the sums of squared residuals (where NumPy has them), the rank, singular values."""
-    x, values = least_squares(a, b, rcond=rcond), np.linalg.svd(a, compute_uv=False)
-    m, n = shape_of(a)
-    cut = tolerance(a.shape, a.dtype) if rcond is None else max(rcond, float(np.finfo(a.dtype).eps))
-    rank = np.intc(np.sum(values > cut * values[:1]))
-    if rank < n or m <= n:
-        return x, np.zeros_like(np.abs(x), shape=(0,)), rank, values
-    squares = np.sum(np.abs(b - a @ x) ** 2, axis=0)
-    return x, np.reshape(squares, (-1,)), rank, values
 
 
 @composite(np.linalg.tensorinv)

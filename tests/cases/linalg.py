@@ -126,7 +126,6 @@ ROWS = [
         call(real(4, 2), real(4, 1), rcond=-1),
         through=on_apart(la.lstsq),
         complex=True,
-        exact=False,  # the residuals
     ),
     row(
         la.tensorinv,
