@@ -38,7 +38,7 @@ MODULES = {
 
 METHODS = {
     **dict.fromkeys(("data", "ctypes", "tobytes", "tostring", "tofile", "dump", "dumps", "__setstate__"), MEMORY),
-    **dict.fromkeys(("__dlpack__", "__dlpack_device__", "__array_interface__", "__array_struct__"), MEMORY),
+    **dict.fromkeys(("__dlpack__", "__dlpack_device__", "__array_interface__", "__array_struct__", "__buffer__"), MEMORY),
     "base": "a Tensor may stand for a view without being one: minigrad.stop_gradient(t) is the plain array",
     "byteswap": "reinterpreting bytes has no derivative: use astype",
     "flat": "use np.ravel(t), or t.reshape(-1)[i] = v to assign",
