@@ -18,8 +18,9 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 # A file or folder may import those before it in its list, never one after it.
 LAYERS = {
     "minigrad": [
-        "errors", "shapes", "tree", "fingerprint", "op", "special", "rules", "protocol", "tensor", "array",
-        "tape", "transforms", "custom", "jacobians", "program", "names", "trace", "debug", "__init__",
+        "errors", "shapes", "tree", "fingerprint", "op", "special", "zero", "require", "rules", "protocol", "tensor",
+        "array", "tape", "transforms", "custom", "jacobians", "program", "names", "trace", "debug", "simplify",
+        "emit", "compiler", "check", "__init__",
     ],
     "minigrad_nn": [
         "layers", "masks", "rope", "attention", "adjoints", "model", "init", "schedule", "optim", "tokenizer",
