@@ -36,9 +36,10 @@ MODULES = {
 }
 """Modules none of whose functions is differentiated. NumPy imports them when they are used, and so here too."""
 
+INTERFACES = ("array_interface", "array_struct", "buffer", "dlpack", "dlpack_device", "setstate")
 METHODS = {
-    **dict.fromkeys(("data", "ctypes", "tobytes", "tostring", "tofile", "dump", "dumps", "__setstate__"), MEMORY),
-    **dict.fromkeys(("__dlpack__", "__dlpack_device__", "__array_interface__", "__array_struct__", "__buffer__"), MEMORY),
+    **dict.fromkeys(("data", "ctypes", "tobytes", "tostring", "tofile", "dump", "dumps"), MEMORY),
+    **dict.fromkeys((f"__{name}__" for name in INTERFACES), MEMORY),
     "base": "a Tensor may stand for a view without being one: minigrad.stop_gradient(t) is the plain array",
     "byteswap": "reinterpreting bytes has no derivative: use astype",
     "flat": "use np.ravel(t), or t.reshape(-1)[i] = v to assign",
