@@ -3,36 +3,40 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
+import inspect
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from minigrad import tree
+from minigrad.compiler.draws import Source, recording_draws, refill
 from minigrad.compiler.layout import materialise
 from minigrad.compiler.lower import lower
-from minigrad.compiler.numpy_backend import Memory, numpy_steps
+from minigrad.compiler.numpy_backend import Memory, Step, numpy_steps
 from minigrad.compiler.plan import Plan, plan
+from minigrad.compiler.report import MemoryReport, Profile, measure, timeline
 from minigrad.errors import DtypeError
 from minigrad.op import Recorded
-from minigrad.program import Const, Program, Var
+from minigrad.program import Atom, Const, Equation, Program, Var
 from minigrad.trace import trace_tree
 
 __all__ = ["Compiled", "compile"]
 
+SMALL = 1 << 16  # bytes: an argument up to this size is copied in, a larger one is used where it lies
 
-def compile(
-    f: Callable[..., Any], *, donate: int | Sequence[int] = (), backend: str = "auto"
-) -> Compiled:
+
+def compile(f: Callable[..., Any], *, donate: int | Sequence[int] = (), backend: str = "auto") -> Compiled:
     """Return a function that does what `f` does, planned once and run many times.
 
     Parameters
     ----------
     f
         A function of arrays and trees of arrays. It may differentiate, and update parameters. It is traced for every
-        new structure, shape and dtype of its arguments; Python values among them are part of the program.
+        new structure, shape and dtype of its arguments; Python values among them are part of the program, arrays that
+        it captures are read at each run, and a `numpy.random.Generator` draws as it would eagerly.
     donate
         Positional arguments whose arrays the results may overwrite, such as parameters and the optimiser's state:
         results of the same shapes, in order, are then computed in place.
@@ -42,171 +46,195 @@ def compile(
     Returns
     -------
     Compiled
-        Call it like `f`. `print(compiled.program)`, `compiled.profile()`, `compiled.memory()`.
+        Call it like `f`. `print(compiled.program)`, `print(compiled.plan)`, `compiled.profile()`,
+        `compiled.memory()`.
 
     Raises
     ------
     ControlFlowError
-        If Python control flow depends on the value of an array.
+        When it is called, if Python control flow depends on the value of an array.
     """
+    if backend not in ("auto", "numpy", "numba"):
+        raise ValueError(f"compile: backend should be 'auto', 'numpy' or 'numba', got {backend!r}")
+    if backend == "numba" and not _has_numba():
+        raise ImportError('compile: backend "numba" needs numba: pip install "minigrad[fast]"')
     donated = (donate,) if isinstance(donate, int) else tuple(donate)
-    return Compiled(f, donated, backend)
+    return Compiled(f, donated, "numba" if backend == "auto" and _has_numba() else backend)
+
+
+def _has_numba() -> bool:
+    return importlib.util.find_spec("numba") is not None
 
 
 class Compiled:
     """A function that is planned once per structure and shapes of its arguments."""
 
     def __init__(self, f: Callable[..., Any], donate: tuple[int, ...], backend: str) -> None:
+        functools.update_wrapper(self, f)
         self.f = f
         self.donate = donate
         self.backend = backend
-        self.cache: dict[Any, Executable] = {}
-        functools.update_wrapper(self, f)
+        self._made: dict[Any, Executable] = {}
+        self._last: Executable | None = None
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program for these arguments, compiling it if they are of a new kind."""
+        if kwargs:
+            bound = inspect.signature(self.f).bind(*args, **kwargs)
+            if bound.kwargs:
+                raise TypeError(
+                    f"compile: {', '.join(bound.kwargs)} cannot be given by position, so not to a compiled function"
+                )
+            args = bound.args
         leaves, structure = tree.flatten(args)
         if any(isinstance(leaf, Recorded) for leaf in leaves):
             return self.f(*args)  # inside a differentiation or another trace: be part of it
         key = (structure, tuple(map(_kind, leaves)))
-        executable = self.cache.get(key)
+        executable = self._made.get(key)
         if executable is None:
-            self._say_why(key)
-            executable = self.cache[key] = Executable(self.f, args, self.donate, self.backend)
+            self._say_why(key, args)
+            executable = self._made[key] = Executable(self.f, args, self.donate, self.backend)
+        self._last = executable
         return executable(leaves)
 
-    def _say_why(self, key: Any) -> None:
-        n = len(self.cache)
-        if n and n % 8 == 0:
-            structure, kinds = key
-            previous = next(reversed(self.cache))
-            changed = [
-                f"argument leaf {i}: {a[1:]} was {b[1:]}"
-                for i, (a, b) in enumerate(zip(kinds, previous[1], strict=False))
-                if a != b
-            ]
-            warnings.warn(
-                f"{getattr(self.f, '__name__', 'f')} is being compiled for the {n + 1}th time: "
-                f"{'; '.join(changed[:3]) or 'another structure'}. A Python number that changes belongs in an array: "
-                "np.float32(x)",
-                RuntimeWarning,
-                stacklevel=3,
-            )
+    def _say_why(self, key: Any, args: tuple[Any, ...]) -> None:
+        """Warn, with the reason, when the function is compiled again and again."""
+        n = len(self._made)
+        if not n or n % 8:
+            return
+        before = next(reversed(self._made))[1]
+        paths = [f"argument {i} {p}".strip() for i, a in enumerate(args) for p in tree.paths(a)]
+        changed = [f"{p} is {a[-1]}, was {b[-1]}" for p, a, b in zip(paths, key[1], before, strict=False) if a != b]
+        warnings.warn(
+            f"{getattr(self.f, '__name__', 'f')} is compiled for the {n + 1}th time: "
+            f"{'; '.join(changed[:3]) or 'the structure of the arguments changed'}.\n"
+            "  fix  pass a number that changes as an array: np.float32(x)",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
     @property
-    def last(self) -> Executable:
-        """What was compiled last."""
-        return next(reversed(self.cache.values()))
+    def executable(self) -> Executable:
+        """What ran last."""
+        if self._last is None:
+            raise RuntimeError(f"{getattr(self.f, '__name__', 'f')} has not been called yet: it is compiled when it is")
+        return self._last
+
+    @property
+    def program(self) -> Program:
+        """The program that ran last, as it was planned."""
+        return self.executable.program
+
+    @property
+    def plan(self) -> Plan:
+        """Its steps."""
+        return self.executable.plan
+
+    def profile(self, repeat: int = 20) -> Profile:
+        """Return a table of the steps of the program that ran last: how often, how long, how much memory they touch."""
+        return measure(self.executable, repeat)
+
+    def memory(self) -> MemoryReport:
+        """Return the planned memory of the program that ran last: its peak, and what is alive at each step."""
+        return timeline(self.plan)
 
 
-def _kind(leaf: Any) -> Any:
+def _kind(leaf: Any) -> tuple[Any, ...]:
     """Return what must be equal for a program to serve another argument."""
     if isinstance(leaf, (np.ndarray, np.generic)):
         if leaf.dtype.hasobject:
             raise DtypeError(f"compile: arrays of objects cannot be compiled, got dtype {leaf.dtype}")
-        return ("array", leaf.shape, leaf.dtype)
+        return ("array", (leaf.dtype, leaf.shape))
+    if isinstance(leaf, np.random.Generator):
+        return ("generator", type(leaf.bit_generator))
     return ("value", type(leaf), leaf)
-
-
-@dataclass
-class Traced:
-    """A traced function: its program, and the structure of its result."""
-
-    program: Program
-    structure: tree.Structure
 
 
 class Executable:
     """A program with memory of its own, ready to run."""
 
     def __init__(self, f: Callable[..., Any], args: Sequence[Any], donate: tuple[int, ...], backend: str) -> None:
-        self.traced, self.structure = trace_tree(f, *args)
+        self.sources: list[Source] = []
+        self.traced, self.structure = trace_tree(recording_draws(f, self.sources), *args)
         self.program, orders = materialise(lower(self.traced))
-        self.array_places = [i for i, leaf in enumerate(tree.leaves(args)) if isinstance(leaf, (np.ndarray, np.generic))]
         self.inputs = self.program.inputs
+        self.places = [i for i, x in enumerate(tree.leaves(args)) if isinstance(x, (np.ndarray, np.generic))]
         self.donated = _pair(self.program, args, donate)
-        numba = backend == "numba" or (backend == "auto" and _has_numba())
-        self.plan: Plan = plan(self.program, orders, fuse=numba, donated=self.donated)
+        self.plan = plan(self.program, orders, fuse=backend == "numba", donated=self.donated)
+        self.owned = {v for out, v in self.donated.items() if self.plan.views[out].buffer is self.plan.views[v].buffer}
         self.memory = Memory(self.plan)
-        self.bound: list[Any] = [None] * len(self.inputs)
-        self.steps: list[Callable[[], Any]] = []
-        self.make_steps = _numba_steps if numba else numpy_steps
-        self.owned = {v for v in self.donated.values()}
+        self.bound: list[Any] = [None] * len(self.inputs)  # the caller's arrays that the steps are made for
+        self.steps: list[tuple[Step, list[Equation]]] = []
+        self.make_steps = _numba_steps if backend == "numba" else numpy_steps
 
     def __call__(self, leaves: list[Any]) -> Any:
         """Run with the leaves of the arguments."""
-        arrays = [leaves[i] for i in self.array_places]
-        stale = not self.steps
+        if self._bind([leaves[i] for i in self.places]) or not self.steps:
+            self.steps = self.make_steps(self.memory)
+        refill(self.sources, leaves)
+        self.memory.invalid.raised = False
+        equations: list[Equation] = []
+        try:
+            with np.errstate(all="ignore", invalid="call", call=self.memory.invalid):
+                for step, equations in self.steps:  # noqa: B007  # the handler names the equations of the step
+                    step()
+        except Exception as error:
+            error.add_note(f"in {equations[0].op.name} of a compiled function, at {equations[0].source}")
+            raise
+        return tree.unflatten(self.structure, [self._result(atom) for atom in self.program.outputs])
+
+    def _bind(self, arrays: list[Any]) -> bool:
+        """Put the arguments where the steps read them; tell whether the steps must be made anew."""
+        stale = False
         for i, (var, array) in enumerate(zip(self.inputs, arrays, strict=True)):
             if array is self.bound[i]:
                 continue
             buffer = self.plan.views[var].buffer
-            if var in self.owned or array.nbytes > 1 << 16:
+            if var in self.owned:
                 if not (isinstance(array, np.ndarray) and array.flags.c_contiguous and array.flags.writeable):
-                    array = np.array(array) if var not in self.owned else _must_be_writable(array)
-                self.memory.flat[buffer] = array.reshape(-1)
-                self.bound[i] = arrays[i]
-                stale = True
-            else:
-                flat = self.memory.flat.get(buffer)
-                if flat is None:
-                    flat = self.memory.flat[buffer] = np.empty(array.size, array.dtype)
-                    stale = True
-                flat[...] = np.ravel(array)
-        if stale:
-            self.steps = [step for step, _ in self.make_steps(self.memory)]
-        self.memory.invalid.raised = False
-        with np.errstate(all="ignore", invalid="call", call=self.memory.invalid):
-            for step in self.steps:
-                step()
-        results = []
-        for atom in self.program.outputs:
-            if isinstance(atom, Const):
-                results.append(np.copy(atom.value))
+                    raise ValueError(
+                        "compile: a donated array is updated in place, so it should be a writable, C-contiguous "
+                        f"ndarray; got {type(array).__name__} {array.dtype} {array.shape}"
+                    )
+            elif array.nbytes <= SMALL or not array.flags.c_contiguous:
+                if buffer not in self.memory.flat or self.bound[i] is not None:
+                    self.memory.flat[buffer], stale = np.empty(array.size, array.dtype), True
+                self.memory.flat[buffer][...] = np.ravel(array)
                 continue
-            value = self.memory.array(atom)
-            target = self.donated.get(atom)
-            if target is not None and self.plan.views[atom].buffer is self.plan.views[target].buffer:
-                results.append(self.bound[self.inputs.index(target)])
-            else:
-                results.append(value.copy() if value.ndim else value[()])
-        return tree.unflatten(self.structure, results)
+            self.memory.flat[buffer], self.bound[i], stale = array.reshape(-1), array, True
+        return stale
+
+    def _result(self, atom: Atom) -> Any:
+        if isinstance(atom, Const):
+            return np.copy(atom.value)
+        target = self.donated.get(atom)
+        if target is not None and target in self.owned:
+            return self.bound[self.inputs.index(target)]
+        value = self.memory.array(atom)
+        return value.copy() if value.ndim else value[()]
 
 
-def _must_be_writable(array: Any) -> Any:
-    raise ValueError(
-        "compile: a donated array must be a writable, C-contiguous array, as it is updated in place; "
-        f"got {type(array).__name__} {array.dtype} {array.shape}"
-    )
-
-
-def _pair(program: Program, args: Sequence[Any], donate: tuple[int, ...]) -> dict[Var, Var]:
-    """Pair outputs with donated inputs of the same shape and dtype, in order."""
-    places: list[Var] = []
+def _pair(program: Program, args: Sequence[Any], donate: tuple[int, ...]) -> dict[Atom, Var]:
+    """Pair results with donated inputs of the same shape and dtype, in order."""
     inputs = iter(program.inputs)
+    free: list[Var] = []
     for i, argument in enumerate(args):
         for leaf in tree.leaves(argument):
             if isinstance(leaf, (np.ndarray, np.generic)):
                 var = next(inputs)
                 if i in donate:
-                    places.append(var)
-    pairs: dict[Var, Var] = {}
+                    free.append(var)
+    pairs: dict[Atom, Var] = {}
     for atom in program.outputs:
         if isinstance(atom, Var) and atom not in pairs:
-            found = next((v for v in places if v.shape == atom.shape and v.dtype == atom.dtype), None)
+            found = next((v for v in free if v.shape == atom.shape and v.dtype == atom.dtype), None)
             if found is not None:
                 pairs[atom] = found
-                places.remove(found)
+                free.remove(found)
     return pairs
 
 
-def _has_numba() -> bool:
-    import importlib.util
-
-    return importlib.util.find_spec("numba") is not None
-
-
-def _numba_steps(memory: Memory) -> Any:
+def _numba_steps(memory: Memory) -> list[tuple[Step, list[Equation]]]:
     from minigrad.compiler.numba_backend import numba_steps
 
     return numba_steps(memory)

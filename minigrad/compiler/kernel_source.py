@@ -8,6 +8,7 @@ kept in a row of scratch memory, which stays in the first-level cache.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ __all__ = ["Kernel", "write_kernel"]
 
 TYPES = {"float32": "f4", "float64": "f8", "int64": "i8", "int32": "i4", "bool": "b1"}
 WHERE = OPS[np.where]
+ENOUGH_WORK = 200_000  # elements times equations: about 50 microseconds, where sharing begins to pay
 
 
 @dataclass
@@ -33,16 +35,18 @@ class Kernel:
     buffers: list[Buffer]
     types: list[str]  # numba's, of their arrays
     equations: list[Equation]
+    parallel: bool
 
 
-def write_kernel(plan: Plan, group: Group) -> Kernel:
-    """Return the kernel of a group."""
-    return _KernelWriter(plan, group).write()
+def write_kernel(plan: Plan, group: Group, threads: int = 1) -> Kernel:
+    """Return the kernel of a group, its rows shared among threads if there is enough to do."""
+    return _KernelWriter(plan, group, threads).write()
 
 
 class _KernelWriter:
-    def __init__(self, plan: Plan, group: Group) -> None:
+    def __init__(self, plan: Plan, group: Group, threads: int) -> None:
         assert group.domain is not None
+        self.threads = threads
         self.plan, self.group = plan, group
         self.own = {out: eq for eq in group.equations for out in eq.outs}
         self.stored = [v for v in group.results if v in plan.outside[group]]
@@ -74,7 +78,7 @@ class _KernelWriter:
             at = 0
             for a in eq.inputs:
                 if a in self.own and a not in self.group.late:
-                    at = max(at, self.stage[a] + (1 if self.reduces.get(a) == "row" else 0))  # type: ignore[call-overload]
+                    at = max(at, self.stage[a] + (1 if self.reduces.get(a) == "row" else 0))
             self.stage[eq.outs[0]] = at
         self.n_stages = 1 + max(
             (self.stage[eq.outs[0]] for eq in self.group.equations if not self._scalar_equation(eq)), default=0
@@ -110,7 +114,10 @@ class _KernelWriter:
         last = len(shape) - (1 if by_row else 0)
         i = 0
         while i + 1 < last:
-            if all(s[i] == s[i + 1] * shape[i + 1] or (s[i] == 0 and s[i + 1] == 0) or shape[i] == 1 for s in lists.values()):
+            if all(
+                s[i] == s[i + 1] * shape[i + 1] or (s[i] == 0 and s[i + 1] == 0) or shape[i] == 1
+                for s in lists.values()
+            ):
                 shape[i + 1] *= shape[i]
                 for s in lists.values():
                     del s[i]
@@ -130,38 +137,73 @@ class _KernelWriter:
 
     def write(self) -> Kernel:
         """Return the source: loops over the rows, and in them the stages."""
+        threads = self._threads()
         for a in self.strides:
             self._buffer(self.plan.views[a].buffer)
         for v in self.group.late:
             self._buffer(self.plan.views[v].buffer)
         self.scratch: dict[Var, str] = {}
         row = self._row()
-        head: list[str] = []
-        for name, dtype in ((s, v.dtype) for v, s in self.scratch.items()):
-            head.append(f"{name} = np.empty({self.n}, {TYPES[dtype.name]})")
-        for v in self.group.late:
-            start = self.plan.views[v].offset
-            if self.reduces[v] == "rows":
-                head.append(f"{self._late(v)} = {self._buffer(self.plan.views[v].buffer)}[{start}:{start + self.n}]")
-                head.append(f"{self._late(v)}[:] = 0")
-            else:
-                head.append(f"{self._late(v)} = {self._identity(v, 'f8')}")
-        lines = [f"def kernel({', '.join(f'm{i}' for i in range(len(self.buffers)))}):"]
-        lines += _indent(head)
-        depth = 1
+        body = [f"{name} = np.empty({self.n}, {TYPES[v.dtype.name]})" for v, name in self.scratch.items()]
+        loops = []
         for i, n in enumerate(self.rows):
-            lines.append("    " * depth + f"for i{i} in range({n}):")
-            depth += 1
-        lines += ["    " * depth + line for line in row]
-        for v in self.group.late:
-            if self.reduces[v] == "all":
-                view = self.plan.views[v]
-                lines.append(f"    {self._buffer(view.buffer)}[{view.offset}] = {TYPES[v.dtype.name]}({self._late(v)})")
-        if len(lines) == 1:
-            lines.append("    pass")
+            span = f"p * {n} // {threads}, (p + 1) * {n} // {threads}" if threads > 1 and i == 0 else f"{n}"
+            loops.append("    " * i + f"for i{i} in range({span}):")
+        body += loops + ["    " * len(self.rows) + line for line in row]
+        before, after = self._totals(threads, body)
+        if threads > 1:
+            body = [f"for p in prange({threads}):", *_indent(body)]
+        lines = [f"def kernel({', '.join(f'm{i}' for i in range(len(self.buffers)))}):"]
+        lines += _indent([*before, *body, *after])
         written = {self.plan.views[v].buffer for v in self.stored}
         types = [_array_type(b, b not in written) for b in self.buffers]
-        return Kernel("\n".join(lines) + "\n", self.buffers, types, self.group.equations)
+        return Kernel("\n".join(lines) + "\n", self.buffers, types, self.group.equations, threads > 1)
+
+    def _threads(self) -> int:
+        """Return among how many threads the rows are shared: one for small groups, as threads cost a microsecond."""
+        if self.threads == 1 or prod(self.group.domain or ()) * len(self.group.equations) < ENOUGH_WORK:
+            return 1
+        if not self.rows:  # one long row
+            if self.n % self.threads:
+                return 1
+            self.n //= self.threads
+            self.rows = (self.threads,)
+            self.strides = {a: (s[0] * self.n, s[0]) for a, s in self.strides.items()}
+        return self.threads if self.rows[0] >= self.threads else 1
+
+    def _totals(self, threads: int, body: list[str]) -> tuple[list[str], list[str]]:
+        """Return the code before and after the loops that sets up and stores what is reduced over the rows.
+
+        Each thread adds up a total of its own, and these are added in order: the result does not depend on timing.
+        """
+        before, after = [], []
+        first = []
+        for v in self.group.late:
+            name, view, type_ = self._late(v), self.plan.views[v], TYPES[v.dtype.name]
+            place = f"{self._buffer(view.buffer)}[{view.offset}:{view.offset + self.n}]"
+            if self.reduces[v] == "rows":
+                if threads == 1:
+                    before += [f"{name} = {place}", f"{name}[:] = 0"]
+                else:
+                    before.append(f"each_{name} = np.zeros(({threads}, {self.n}), {type_})")
+                    first.append(f"{name} = each_{name}[p]")
+                    after += [f"whole_{name} = {place}", f"for j in range({self.n}):"]
+                    terms = " + ".join(f"each_{name}[{p}, j]" for p in range(threads))
+                    after.append(f"    whole_{name}[j] = {terms}")
+                continue
+            store = f"{self._buffer(view.buffer)}[{view.offset}] = {type_}({name})"
+            if threads == 1:
+                before.append(f"{name} = {self._identity(v, 'f8')}")
+                after.append(store)
+            else:
+                before.append(f"each_{name} = np.empty({threads}, f8)")
+                first.append(f"{name} = {self._identity(v, 'f8')}")
+                body.append(f"each_{name}[p] = {name}")
+                after.append(f"{name} = {self._identity(v, 'f8')}")
+                after += [self._accumulate(self.own[v], name, f"each_{name}[{p}]") for p in range(threads)]
+                after.append(store)
+        body[:0] = first
+        return before, after
 
     def _late(self, v: Var) -> str:
         return f"total{[*self.group.late].index(v)}"
@@ -206,7 +248,9 @@ class _KernelWriter:
             if not self._scalar_equation(eq) or self.stage[out] != stage:
                 continue
             if self.reduces.get(out) == "all":
-                lines.append(self._accumulate(eq, self._late(out), f"f8({self._value(eq.inputs[0], self.values, None)})"))
+                lines.append(
+                    self._accumulate(eq, self._late(out), f"f8({self._value(eq.inputs[0], self.values, None)})")
+                )
             elif out in self.reduces:
                 self.values[out] = self._value(eq.inputs[0], self.values, None)
                 lines += self._store_number(out)
@@ -225,7 +269,9 @@ class _KernelWriter:
         todo = [eq for eq in self.group.equations if not self._scalar_equation(eq) and self.stage[eq.outs[0]] == stage]
         if not todo:
             return []
-        before, body, after = [], [], []
+        before: list[str] = []
+        body: list[str] = []
+        after: list[str] = []
         local: dict[Atom, str] = {}
         for eq in todo:
             out = eq.outs[0]
@@ -312,4 +358,3 @@ def _literal(value: Any) -> str:
 
 def _indent(lines: list[str]) -> list[str]:
     return ["    " + line for line in lines]
-

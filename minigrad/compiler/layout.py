@@ -14,7 +14,7 @@ import numpy as np
 
 from minigrad.compiler.ops import ELEMENTWISE, VIEWS
 from minigrad.op import OPS
-from minigrad.program import Atom, Const, Equation, Program, Var, validate
+from minigrad.program import Atom, Equation, Program, Var, validate
 from minigrad.rules.index import getitem
 
 __all__ = ["Buffer", "Orders", "View", "contiguous", "look", "materialise", "ordered"]
@@ -71,15 +71,14 @@ _ELEMENT = np.zeros(1, np.int8)
 
 def look(eq: Equation, view: View) -> View | None:
     """Return the view that a view equation gives of another, or None if NumPy would have to copy."""
-    array = np.lib.stride_tricks.as_strided(_ELEMENT, view.shape, view.strides)
+    array: Any = np.lib.stride_tricks.as_strided(_ELEMENT, view.shape, view.strides)
+    seen: Any
     if eq.op is OPS[np.reshape]:
-        seen = array.view()
         if 0 in view.shape:
             return contiguous(eq.outs[0].shape, view.buffer)
-        seen = _reshaped(array, eq.outs[0].shape)
-        if seen is None:
-            return None
-    elif eq.op is getitem:
+        strides = _view_strides(view.shape, view.strides, eq.outs[0].shape)
+        return None if strides is None else View(view.buffer, view.offset, eq.outs[0].shape, strides)
+    if eq.op is getitem:
         index = eq.params["index"]
         index = index if isinstance(index, tuple) else (index,)
         seen = array[index if Ellipsis in index else (*index, ...)]  # an element too as a view, not as a scalar
@@ -87,12 +86,6 @@ def look(eq: Equation, view: View) -> View | None:
         seen = eq.op.function(array, **eq.params)
     here, there = (a.__array_interface__["data"][0] for a in (array, seen))
     return View(view.buffer, view.offset + there - here, seen.shape, seen.strides)
-
-
-def _reshaped(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
-    """Reshape without copying, or return None."""
-    strides = _view_strides(array.shape, array.strides, shape)
-    return None if strides is None else np.lib.stride_tricks.as_strided(array, shape, strides)
 
 
 def _view_strides(old: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -163,8 +156,8 @@ class _Transposes:
         """Return the array that a view permutes, and the order that makes the view contiguous."""
         axes = tuple(range(len(source.shape)))
         atom: Atom = source
-        while atom in self.maker and self.maker[atom].op in (OPS[np.swapaxes], OPS[np.transpose]):  # type: ignore[index]
-            eq = self.maker[atom]  # type: ignore[index]
+        while atom in self.maker and self.maker[atom].op in (OPS[np.swapaxes], OPS[np.transpose]):
+            eq = self.maker[atom]
             if self.users.get(eq.inputs[0], 0) != 1 or atom in self.outputs:
                 return None
             moved = np.lib.stride_tricks.as_strided(_ELEMENT, tuple(range(2, 2 + len(axes))), (0,) * len(axes))
@@ -173,9 +166,9 @@ class _Transposes:
             atom = eq.inputs[0]
         if atom is source or atom not in self.maker or atom in self.outputs:
             return None
-        eq = self.maker[atom]  # type: ignore[index]
+        eq = self.maker[atom]
         computed = eq.op in ELEMENTWISE or (eq.op is OPS[np.matmul] and axes[-1] == len(axes) - 1)
-        return (atom, axes) if computed and not eq.several else None  # type: ignore[return-value]
+        return (atom, axes) if computed and not eq.several else None
 
 
 def _with_copies(program: Program, orders: Orders, transposes: _Transposes | None) -> Program:
@@ -204,4 +197,3 @@ def _with_copies(program: Program, orders: Orders, transposes: _Transposes | Non
             views[eq.outs[0]] = seen
         equations.append(eq)
     return validate(Program(program.inputs, tuple(equations), program.outputs, program.name, program.notes))
-

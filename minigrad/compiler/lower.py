@@ -11,6 +11,7 @@ from minigrad.op import OPS, Op
 from minigrad.program import Atom, Const, Equation, Program, Var, validate, without_dead_code
 from minigrad.rules.index import Slot, cast, gather, scatter
 from minigrad.shapes import kept_shape, normal_axes, reduced_count
+from minigrad.zero import zero_stays_zero
 
 __all__ = ["lower"]
 
@@ -64,10 +65,17 @@ class Rewriter:
 def canonical(program: Program) -> Program:
     """Write reductions with their axes kept, means as sums, and one column per row as a comparison of columns."""
     r = Rewriter(program)
+    maker = {out: eq for eq in program.equations for out in eq.outs}
     for eq in program.equations:
         inputs, out = r.inputs(eq), eq.outs[0]
-        if (eq.op is SUM or eq.op is MEAN or eq.op in EXTREMA) and _is_plain_reduction(eq):
+        if eq.op is zero_stays_zero and _times_a_number(maker.get(eq.inputs[1])):  # type: ignore[arg-type]
+            r.let(out, inputs[1])
+        elif (eq.op is SUM or eq.op is MEAN or eq.op in EXTREMA) and _is_plain_reduction(eq):
             _reduce(r, eq, inputs[0], out)
+        elif eq.op is RESHAPE and eq.params.get("order") == "F":
+            backwards = r.emit(OPS[np.transpose], (inputs[0],), Var(inputs[0].shape[::-1], out.dtype), eq)
+            whole = r.emit(RESHAPE, (backwards,), Var(out.shape[::-1], out.dtype), eq, shape=out.shape[::-1])
+            r.emit(OPS[np.transpose], (whole,), out, eq)
         elif eq.op is cast and inputs[0].dtype == out.dtype:
             r.let(out, inputs[0])
         elif eq.op is DIVIDE and is_scalar(inputs[1]) and inputs[1].value and out.dtype.kind == "f":  # type: ignore[union-attr]
@@ -83,6 +91,14 @@ def canonical(program: Program) -> Program:
         else:
             r.keep(eq)
     return r.done()
+
+
+def _times_a_number(eq: Equation | None) -> bool:
+    """Tell whether an equation multiplies by a finite constant: 0 then stays 0 by itself."""
+    if eq is None or eq.op not in (MULTIPLY, DIVIDE):
+        return False
+    numbers = [a.value for a in eq.inputs if is_scalar(a)]  # type: ignore[union-attr]
+    return len(numbers) == 1 and bool(np.isfinite(numbers[0])) and (eq.op is MULTIPLY or numbers[0] != 0)
 
 
 def _is_plain_reduction(eq: Equation) -> bool:
@@ -243,7 +259,12 @@ def move_reshapes(program: Program) -> Program:
         out = eq.outs[0]
         array = _lone_array(eq)
         source = maker.get(eq.inputs[0]) if eq.op is RESHAPE else None  # type: ignore[arg-type]
-        if source is not None and _lone_array(source) and uses[source.outs[0]] == 1 and source.outs[0] not in program.outputs:
+        if (
+            source is not None
+            and _lone_array(source)
+            and uses[source.outs[0]] == 1
+            and source.outs[0] not in program.outputs
+        ):
             inner = _lone_array(source)
             assert inner is not None
             if maker.get(inner) is None or maker[inner].op not in ELEMENTWISE:  # type: ignore[arg-type, index]

@@ -20,27 +20,43 @@ __all__ = ["numba_steps"]
 _HEADER = '''"""A kernel written by minigrad {version}."""
 
 import numpy as np
-from numba import njit, types
+from numba import njit, prange, types
 from math import exp, expm1, log, log1p, sqrt, tanh, sin, cos
 
 f4, f8, i8, i4, b1 = np.float32, np.float64, np.int64, np.int32, np.bool_
 INF, NAN = np.inf, np.nan
 
 
-@njit({signature}, cache=True, nogil=True, error_model="numpy", fastmath={{"reassoc", "contract", "nsz", "arcp"}})
+@njit(
+    {signature},
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+    fastmath={{"reassoc", "contract", "nsz", "arcp"}},
+    parallel={parallel},
+)
 '''
+
+# Only the loop over the threads is parallel; numba's own rewriting of array expressions would cost compile time.
+PRANGE = (
+    "{'comprehension': False, 'prange': True, 'numpy': False, 'reduction': False, "
+    "'setitem': False, 'stencil': False, 'fusion': False}"
+)
 
 _loaded: dict[str, Callable[..., None]] = {}
 
 
 def numba_steps(memory: Memory) -> list[tuple[Step, list[Equation]]]:
     """Return the steps of a plan, each with the equations it computes."""
+    import numba
+
+    threads = numba.get_num_threads()
     steps: list[tuple[Step, list[Equation]]] = []
     for group in memory.plan.groups:
         if group.domain is None:
             steps += [(equation_step(memory, eq), [eq]) for eq in group.equations]
         else:
-            kernel = write_kernel(memory.plan, group)
+            kernel = write_kernel(memory.plan, group, threads)
             function = _compiled(kernel)
             steps.append((partial(function, *(memory.flat[b] for b in kernel.buffers)), group.equations))
     return steps
@@ -48,7 +64,9 @@ def numba_steps(memory: Memory) -> list[tuple[Step, list[Equation]]]:
 
 def _compiled(kernel: Kernel) -> Callable[..., None]:
     """Return the compiled kernel: from this process, from disk, or made now."""
-    source = _HEADER.format(version="0", signature=f"types.void({', '.join(kernel.types)})") + kernel.source
+    signature = f"types.void({', '.join(kernel.types)})"
+    source = _HEADER.format(version="0", signature=signature, parallel=PRANGE if kernel.parallel else "False")
+    source += kernel.source
     digest = hashlib.sha256(source.encode()).hexdigest()[:24]
     if digest not in _loaded:
         _loaded[digest] = _load(f"kernel_{digest}", source)
@@ -79,5 +97,3 @@ def cache_folder() -> Path:
     folder = Path(base) / "kernels"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-

@@ -13,7 +13,7 @@ from minigrad.compiler.ops import ELEMENTWISE, REDUCE, is_scalar
 from minigrad.compiler.plan import CONCATENATE, Plan
 from minigrad.op import OPS
 from minigrad.program import Atom, Const, Equation
-from minigrad.rules.index import cast, gather, join_index, scatter
+from minigrad.rules.index import cast, gather, scatter
 from minigrad.zero import zero_stays_zero
 
 __all__ = ["Memory", "equation_step", "numpy_steps"]
@@ -64,23 +64,23 @@ def equation_step(memory: Memory, eq: Equation) -> Step:
     outs = [memory.array(o) for o in eq.outs]
     out = outs[0]
     if eq.op is MATMUL:
-        return _matmul(*inputs, out)
+        return _matmul(inputs[0], inputs[1], out)
     if eq.op in REDUCE and eq.params.get("keepdims") and set(eq.params) <= {"axis", "keepdims"}:
         return partial(REDUCE[eq.op].reduce, inputs[0], axis=eq.params["axis"], keepdims=True, out=out)
     if eq.op is zero_stays_zero:
-        return _zero_stays_zero(memory.invalid, *inputs, out)
+        return _zero_stays_zero(memory.invalid, inputs[0], inputs[1], out)
     if eq.op is cast:
         return partial(np.copyto, out, inputs[0], casting="unsafe")
-    if eq.op is WHERE:
-        return _where(*inputs, out)
-    if eq.op in ELEMENTWISE:
+    if eq.op is WHERE and inputs[0].dtype == bool:
+        return _where(inputs[0], inputs[1], inputs[2], out)
+    if eq.op in ELEMENTWISE and ELEMENTWISE[eq.op][0] is not None:
         return partial(ELEMENTWISE[eq.op][0], *inputs, out=out)
-    if eq.op is CONCATENATE:
+    if eq.op is CONCATENATE and eq.params.get("axis", 0) is not None:
         return _concatenate(memory, eq, inputs, out)
     if eq.op is gather and len(eq.inputs) == 2 and len(eq.params["index"]) == 1 and inputs[1].dtype.kind in "iu":
         return partial(np.take, inputs[0], inputs[1], axis=0, out=out, mode="wrap")
     if eq.op is scatter and not eq.inputs[1:]:
-        return _fill_slice(out, inputs[0], join_index(eq.params["index"], ()))
+        return _fill_slice(out, inputs[0], _tuple(eq.params["index"]))
 
     def call() -> None:
         result = eq.op.function(*inputs, **eq.params)
@@ -126,8 +126,12 @@ def _where(condition: np.ndarray, x: Any, y: Any, out: np.ndarray) -> Step:
     return where
 
 
+def _tuple(index: Any) -> tuple[Any, ...]:
+    return index if isinstance(index, tuple) else (index,)
+
+
 def _fill_slice(out: np.ndarray, g: np.ndarray, index: Any) -> Step:
-    part = out[index]
+    part = out[(*index, ...) if Ellipsis not in index else index]
 
     def fill() -> None:
         out.fill(0)

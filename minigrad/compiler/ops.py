@@ -77,8 +77,7 @@ VIEWS: frozenset[Op] = frozenset(
 )
 
 COMPARISONS = frozenset(
-    OPS[f]
-    for f in (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.isnan)
+    OPS[f] for f in (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.isnan)
 )
 
 

@@ -43,7 +43,7 @@ class Plan:
         return "\n".join(lines)
 
 
-def plan(program: Program, orders: Orders, fuse: bool = True, donated: dict[Var, Var] | None = None) -> Plan:
+def plan(program: Program, orders: Orders, fuse: bool = True, donated: dict[Atom, Var] | None = None) -> Plan:
     """Plan a lowered program, with or without fusing its equations into row programs.
 
     Parameters
@@ -67,7 +67,9 @@ def plan(program: Program, orders: Orders, fuse: bool = True, donated: dict[Var,
                 whole, axis, start = joined[atom]
                 whole_view = place(whole)
                 stride = whole_view.strides[axis]
-                views[atom] = View(whole_view.buffer, whole_view.offset + start * stride, atom.shape, whole_view.strides)
+                views[atom] = View(
+                    whole_view.buffer, whole_view.offset + start * stride, atom.shape, whole_view.strides
+                )
             else:
                 views[atom] = ordered(atom, Buffer(atom.dtype, prod(atom.shape), "arena"), orders)
         return views[atom]
@@ -78,7 +80,12 @@ def plan(program: Program, orders: Orders, fuse: bool = True, donated: dict[Var,
             assert seen is not None, "materialise() left a reshape that copies"
             views[eq.outs[0]] = seen
         else:
-            if eq.op is zero_stays_zero and not fuse and alone[eq.inputs[1]] == 1 and eq.inputs[1].shape == eq.outs[0].shape:
+            if (
+                eq.op is zero_stays_zero
+                and not fuse
+                and alone[eq.inputs[1]] == 1
+                and eq.inputs[1].shape == eq.outs[0].shape
+            ):
                 views[eq.outs[0]] = place(eq.inputs[1])  # NumPy corrects it in place, in the rare case
             for out in eq.outs:
                 place(out)
@@ -144,7 +151,7 @@ def _find_outside(p: Plan, step_of: dict[Var, int]) -> None:
         ]
 
 
-def _live(p: Plan, donated: dict[Var, Var]) -> None:
+def _live(p: Plan, donated: dict[Atom, Var]) -> None:
     """Find the first and the last step of every buffer, and put donated results into their inputs' memory."""
     end = len(p.groups)
     for i, g in enumerate(p.groups):
@@ -163,7 +170,7 @@ def _live(p: Plan, donated: dict[Var, Var]) -> None:
         _donate(p, output, p.views[target])
 
 
-def _donate(p: Plan, output: Var, target: View) -> None:
+def _donate(p: Plan, output: Atom, target: View) -> None:
     """Let an output be computed in the memory of an input that nothing reads later; otherwise leave it alone."""
     view = p.views[output]
     home = next((i for i, g in enumerate(p.groups) if output in g.results), None)
@@ -171,7 +178,9 @@ def _donate(p: Plan, output: Var, target: View) -> None:
         return
     if target.buffer.last > home or p.groups[home].domain is None:
         return
-    reads = [a for eq in p.groups[home].equations for a in eq.inputs if a in p.views and p.views[a].buffer is target.buffer]
+    reads = [
+        a for eq in p.groups[home].equations for a in eq.inputs if a in p.views and p.views[a].buffer is target.buffer
+    ]
     if any(p.views[a].shape != view.shape or not p.views[a].is_contiguous for a in reads):
         return
     old = view.buffer
@@ -197,4 +206,3 @@ def _allocate(p: Plan) -> None:
         b.start = start
         placed.append(b)
         p.arena = max(p.arena, start + n_bytes(b))
-

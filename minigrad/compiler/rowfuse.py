@@ -69,7 +69,7 @@ def group(program: Program, fuse: bool = True) -> list[Group]:
     maker: dict[Var, int] = {}  # the group whose result a variable is, or looks at
     viewed: set[Var] = set()
     for eq in program.equations:
-        sources = {maker[a] for a in eq.inputs if a in maker}  # type: ignore[index]
+        sources = {maker[a] for a in eq.inputs if a in maker}
         if eq.op in VIEWS and not eq.several:
             for out in eq.outs:
                 viewed.add(out)
@@ -137,12 +137,12 @@ def _home(
     eq: Equation, wanted: Shape, groups: list[Group], maker: dict[Var, int], viewed: set[Var], sources: set[int]
 ) -> int | None:
     """Return the number of the group this equation can join: that of an input, or one that reads the same arrays."""
-    own = [maker[a] for a in eq.inputs if a in maker and a not in viewed]  # type: ignore[index]
+    own = [maker[a] for a in eq.inputs if a in maker and a not in viewed]
     for home in dict.fromkeys([*own, *_readers(eq, groups, wanted)]):
         target = groups[home]
         if target.domain is None or _fits(wanted, target.domain) is None:
             continue
-        if any(a in target.late or (a in viewed and maker.get(a) == home) for a in eq.inputs):  # type: ignore[arg-type]
+        if any(a in target.late or (a in viewed and maker.get(a) == home) for a in eq.inputs):
             continue
         if any(s != home and (groups[s].needs >> home & 1) for s in sources):
             continue  # an input needs the group: joining would make a circle
@@ -153,9 +153,13 @@ def _home(
 
 def _readers(eq: Equation, groups: list[Group], wanted: Shape) -> list[int]:
     """Return the last few groups that read an array this equation reads: the array is then read once."""
-    arrays = {a for a in eq.inputs if isinstance(a, Var)}
+    arrays = {a for a in eq.inputs if a.shape == wanted}
+    if not arrays:
+        return []
     recent = range(len(groups) - 1, max(len(groups) - 8, -1), -1)
-    return [i for i in recent if groups[i].domain == wanted and any(arrays & set(e.inputs) for e in groups[i].equations)]
+    return [
+        i for i in recent if groups[i].domain == wanted and any(arrays & set(e.inputs) for e in groups[i].equations)
+    ]
 
 
 def _n_operands(target: Group, eq: Equation) -> int:

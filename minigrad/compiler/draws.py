@@ -1,0 +1,90 @@
+"""Random numbers in compiled functions: a Generator among the arguments draws what it would draw eagerly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from minigrad import tree
+from minigrad.op import Op
+from minigrad.tape import Tape
+from minigrad.tensor import Tensor
+
+__all__ = ["Source", "recording_draws"]
+
+METHODS = (
+    "random standard_normal standard_exponential standard_gamma normal uniform exponential gamma beta integers "
+    "binomial poisson laplace logistic lognormal gumbel geometric permutation permuted choice"
+).split()
+
+
+class Source:
+    """Holds the Generator that a program draws from at this run."""
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self.generator = generator
+
+
+_draw = Op(
+    lambda source, *, method, args, kwargs: getattr(source.generator, method)(*args, **kwargs),
+    "source",
+    (None,),
+    "draw",
+    kind="effect",
+)
+
+
+class _Recorder(np.random.Generator):
+    """Stands for a Generator while a function is traced: its draws become equations.
+
+    It draws from a copy, so that tracing does not advance the caller's Generator.
+    """
+
+    def __init__(self, generator: np.random.Generator, tape: Tape) -> None:
+        bits = type(generator.bit_generator)()
+        bits.state = generator.bit_generator.state
+        super().__init__(bits)
+        self.source = Source(np.random.Generator(bits))
+        self.tape = tape
+
+
+def _recorded(method: str) -> Callable[..., Any]:
+    def draw(self: _Recorder, *args: Any, **kwargs: Any) -> Any:
+        return self.tape.record(_draw, (self.source,), {"method": method, "args": args, "kwargs": kwargs})
+
+    draw.__name__ = method
+    return draw
+
+
+for _name in METHODS:
+    setattr(_Recorder, _name, _recorded(_name))
+
+
+def recording_draws(f: Callable[..., Any], sources: list[Source]) -> Callable[..., Any]:
+    """Return the function to trace: Generators among its arguments record, and their sources are listed in order."""
+
+    def traced(*args: Any) -> Any:
+        tapes = [x._tape for x in tree.leaves(args) if isinstance(x, Tensor)]
+
+        def wrap(leaf: Any) -> Any:
+            if not isinstance(leaf, np.random.Generator):
+                return leaf
+            if not tapes:
+                raise TypeError("compile: a function of a Generator needs an array among its arguments too")
+            recorder = _Recorder(leaf, tapes[0])
+            sources.append(recorder.source)
+            return recorder
+
+        return f(*tree.map(wrap, args))
+
+    traced.__name__ = getattr(f, "__name__", "f")
+    return traced
+
+
+def refill(sources: Sequence[Source], leaves: Sequence[Any]) -> None:
+    """Let the sources draw from the Generators of this run."""
+    generators = (leaf for leaf in leaves if isinstance(leaf, np.random.Generator))
+    for source, generator in zip(sources, generators, strict=True):
+        source.generator = generator
