@@ -243,9 +243,11 @@ def put(a, ind, v, mode="raise"):
     """Assign at positions of the flattened array, repeating the values as needed."""
     ind, n = np.ravel(ind), np.size(a)
     v = np.ravel(v)
-    v = v[np.arange(ind.size) % v.size]
-    if mode == "raise" and np.any((ind < -n) | (ind >= n)):
+    if (mode == "raise" or not n) and np.any((ind < -n) | (ind >= n)):
         raise IndexError(f"index out of bounds for size {n}")
+    if not v.size:
+        return
+    v = v[np.arange(ind.size) % v.size]
     ind = np.clip(ind, 0, n - 1) if mode == "clip" else ind % n
     a[np.unravel_index(ind, shape_of(a))] = v
 

@@ -51,7 +51,6 @@ def transpose_adjoint(g, axes):
 
 
 define(np.transpose, "a", transpose_adjoint, kind="view")
-define(np.permute_dims, "a", transpose_adjoint, kind="view")
 define(np.matrix_transpose, "x", lambda g: np.matrix_transpose(g), kind="view")
 define(np.swapaxes, "a", lambda g, axis1, axis2: np.swapaxes(g, axis1, axis2), kind="view")
 define(np.moveaxis, "a", lambda g, source, destination: np.moveaxis(g, destination, source), kind="view")

@@ -35,6 +35,10 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=False):
     return (mean, total) if returned else mean
 
 
+# Before NumPy 2.2 a matrix of one row was one variable, even with rowvar=False.
+ONE_ROW_IS_ONE_VARIABLE = np.lib.NumpyVersion(np.__version__) < "2.2.0"
+
+
 @composite(np.cov)
 def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None, *, dtype=None):
     """The covariance matrix of variables in rows."""
@@ -43,7 +47,8 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
     rows = []
     for i, part in enumerate(parts):
         part = np.atleast_2d(part.astype(dtype))
-        flipped = not rowvar and (np.ndim(parts[0]) != 1 if i == 0 else shape_of(part)[0] != 1)
+        whole = shape_of(part)[0] != 1 if i or ONE_ROW_IS_ONE_VARIABLE else np.ndim(parts[0]) != 1
+        flipped = not rowvar and whole
         rows.append(np.transpose(part) if flipped else part)
     if shape_of(rows[0])[0] == 0:
         return np.array([]).reshape(0, 0)

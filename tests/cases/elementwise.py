@@ -119,6 +119,12 @@ ROWS = [
         for f in (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
     ],
     *[row(f, binary()) for f in (np.logical_and, np.logical_or, np.logical_xor)],
+    # Of comparisons, as `(x > 0) & (y > 0)`: they take no floating-point numbers.
+    *[
+        row(f, call(real(3), real(3)), through=lambda x, y, f=f: f(x > 0, y > 0))
+        for f in (np.bitwise_and, np.bitwise_or, np.bitwise_xor)
+    ],
+    row(np.invert, call(real(3)), through=lambda x: np.invert(x > 0)),
     row(np.isclose, binary()),
     *[
         row(f, call(real(3), real(3)), call(real(3), 0.5))

@@ -44,7 +44,7 @@ ROWS = [
         np.put_along_axis,
         call(real(2, 3), np.array([[2, 1], [0, 2]]), real(2, 2), 1),
         call(real(2, 3), np.array([[1, 0, 0]]), real(), axis=0),
-        call(real(2, 3), np.array([4, 0]), real(2), axis=None),
+        call(real(2, 3), np.array([4, 0]), real(), axis=None),
         through=in_place(np.put_along_axis),
         analytic=True,
         complex=True,

@@ -82,7 +82,6 @@ ROWS = [
         call(real(2, 3), [0, 2], real(2, 2), axis=1),
         call(real(2, 3), [2], real(2, 1), axis=-1),
         call(real(4), slice(1, 3), real(2)),
-        call(real(4), np.array([True, False, False, True]), 5.0),
         call(real(4), np.array([], int), np.zeros(0)),
     ),
     row(

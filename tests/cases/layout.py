@@ -39,7 +39,6 @@ ROWS = [
         analytic=True,
         complex=True,
     ),
-    row(np.permute_dims, call(real(2, 3, 4), (1, 2, 0))),
     row(np.matrix_transpose, call(real(2, 3)), call(real(2, 3, 4)), analytic=True),
     row(np.swapaxes, call(real(2, 3, 4), 0, -1), call(real(2, 3), 1, 1), analytic=True),
     row(
