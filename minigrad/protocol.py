@@ -21,8 +21,9 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     """Answer `__array_function__`: find the op or the composite of a NumPy function and call it."""
     op = OPS.get(function)
     if op is not None:
+        out = kwargs.pop("out", None)
         inputs, params = op.bind(*args, **kwargs)
-        out = params.pop("out", None)
+        out = params.pop("out", out)
         for name, value in params.items():
             if isinstance(value, Recorded):
                 raise unsupported(f"{op.name}(..., {name}=Tensor)", f"{name} is not differentiated")
@@ -139,8 +140,9 @@ def _at(ufunc: np.ufunc, target: Any, index: Any, *values: Any) -> None:
             "  fix  make the array from a Tensor: np.zeros_like(t)"
         )
     if ufunc is np.add or ufunc is np.subtract:
-        (value,) = values
-        target[...] = indexing.scatter_into(target, index, value if ufunc is np.add else -value)  # type: ignore[index]
+        template, arrays = indexing.split_index(index)
+        value = values[0] if ufunc is np.add else np.negative(values[0])
+        target[...] = indexing.add_at(target, value, *arrays, index=template)  # type: ignore[index]
         return
     places = np.arange(target.size).reshape(target.shape)[index]  # type: ignore[attr-defined]
     if np.unique(places).size < np.size(places):

@@ -325,6 +325,9 @@ def sum_to(g: Any, shape: tuple[int, ...], who: str = "sum_to") -> Any:
         If `shape` does not broadcast to the shape of g.
     """
     came = shape_of(g)
+    extra = len(shape) - len(came)
+    if extra > 0 and shape[:extra] == (1,) * extra:  # assignment takes a value with more axes, of length 1
+        return np.reshape(sum_to(g, shape[extra:], who), shape)
     try:
         if np.broadcast_shapes(came, shape) != came:
             return np.broadcast_to(g, shape) if np.broadcast_shapes(came, shape) == shape else _bad(who, came, shape)

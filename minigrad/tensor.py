@@ -137,7 +137,9 @@ class Tensor(Recorded):
         for op, params in self._steps:
             places = op.function(places, **params)
         places = places[index]
-        base[np.unravel_index(places, base.shape) if base.ndim else ()] = value  # type: ignore[attr-defined, index]
+        where: tuple[Any, ...] = np.unravel_index(places, base.shape) if base.ndim else ()  # type: ignore[attr-defined]
+        # One element as an array, t[..., 0], may be given an array of length 1; t[0] may not.
+        base[(*where, ...) if isinstance(places, np.ndarray) else where] = value  # type: ignore[index]
 
     def _in_place(self, op: Op, other: Any) -> Tensor:
         """Do `self op= other` as NumPy does: the dtype and shape stay, and views of the same memory see it."""

@@ -98,6 +98,13 @@ def _assign(x: Any, value: Any, *arrays: Any, index: Any) -> Any:
     return out
 
 
+def _add_at(x: Any, value: Any, *arrays: Any, index: Any) -> Any:
+    """Return a copy of x with the value added at an index, in NumPy's order where the index repeats."""
+    out = np.copy(x, order="K")
+    np.add.at(out, join_index(index, arrays), value)
+    return out
+
+
 def _gathered(g: Any, arrays: tuple[Any, ...], index: Any) -> Any:
     return gather(g, *arrays, index=index) if arrays else getitem(g, index=index)
 
@@ -134,6 +141,12 @@ assign = Op(
     (lambda g, arrays, index: assign(g, 0, *arrays, index=index), assigned_adjoint, None),
     "setitem",
 )
+add_at = Op(
+    _add_at,
+    "x value *arrays",
+    (lambda g: g, lambda g, arrays, index: _gathered(g, arrays, index), None),
+    "np.add.at",
+)
 cast = Op(
     lambda x, *, dtype, casting="unsafe": x.astype(dtype, casting=casting),
     "x",
@@ -141,14 +154,6 @@ cast = Op(
     "astype",
     kind="linear",
 )
-
-
-def scatter_into(target, index, value):
-    """Return target with the value added at an index, repeated indices accumulating."""
-    template, arrays = split_index(index)
-    place = np.empty(shape_of(target), bool)[index]
-    value = np.broadcast_to(value, place.shape)
-    return target + scatter(value, *arrays, index=template, shape=shape_of(target))
 
 
 # --- indexing in other words

@@ -41,7 +41,9 @@ _memory = Op(_places_in_memory, "a", (None,), "np.ravel")
 
 @composite(np.ravel)
 def ravel_in_order(a, order="C"):
-    """Flatten. In the orders A and K, which depend on the memory of the array, gather."""
+    """Flatten. In the orders A and K, which depend on the memory of the array, gather if need be."""
+    if order in ("A", "K") and (a.flags.contiguous or a.flags.fortran or order == "A"):
+        order = "F" if a.flags.fnc else "C"
     return ravel(a, order=order) if order in ("C", "F") else ravel(a, order="C")[_memory(a, order=order)]
 
 
