@@ -275,10 +275,11 @@ def refuse(reason: str, *functions: Any) -> None:
 def public_name(function: Any) -> str:
     """Return the name users know a function by: `np.linalg.norm`."""
     if isinstance(function, np.ufunc):
+        name = function.__name__
         for module in ("numpy", "numpy.strings", "scipy.special"):
-            if getattr(sys.modules.get(module), function.__name__, None) is function:
-                return f"{module}.{function.__name__}".replace("numpy", "np", 1)
-        return function.__name__
+            if getattr(sys.modules.get(module), name, None) is function:
+                return f"{module}.{name}".replace("numpy", "np", 1)
+        return name
     module = getattr(function, "__module__", None) or ""
     name = getattr(function, "__name__", repr(function))
     return f"{module.replace('numpy', 'np', 1)}.{name}" if module.startswith("numpy") else name

@@ -115,11 +115,7 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, kwargs: dict[str, 
 
 def _by_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Do `ufunc.reduce`, accumulate or reduceat: with a function such as np.sum, or by calling the ufunc repeatedly."""
-    generic, *names = {
-        "reduce": (apply.reduced, "axis", "dtype", "out", "keepdims", "initial", "where"),
-        "accumulate": (apply.accumulated, "axis", "dtype"),
-        "reduceat": (apply.reduced_at, "indices", "axis", "dtype"),
-    }[method]
+    generic, names = _GENERIC[method]
     array, *rest = inputs
     kwargs = {"axis": 0, **dict(zip(names, rest, strict=False)), **kwargs}
     usual = {"dtype": None, "where": True, "keepdims": False}
@@ -128,6 +124,13 @@ def _by_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
     if function is None or set(kwargs) - set(parameters(function)):
         function = functools.partial(generic, ufunc)
     return function(array, **kwargs)
+
+
+_GENERIC: dict[str, tuple[Any, tuple[str, ...]]] = {  # what calls the ufunc repeatedly, and its arguments by place
+    "reduce": (apply.reduced, ("axis", "dtype", "out", "keepdims", "initial", "where")),
+    "accumulate": (apply.accumulated, ("axis", "dtype")),
+    "reduceat": (apply.reduced_at, ("indices", "axis", "dtype")),
+}
 
 
 def _at(ufunc: np.ufunc, target: Any, index: Any, *values: Any) -> None:

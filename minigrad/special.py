@@ -45,20 +45,23 @@ _BLOCK = 1 << 14  # the two dozen passes over the data then stay in the cache: t
 
 def _ratio(x: np.ndarray, coefficients: tuple[tuple[float, ...], tuple[float, ...]]) -> np.ndarray:
     """Return a quotient of two polynomials."""
-    sums = []
+    sums: list[np.ndarray] = []
     for highest, *rest in coefficients:
         total = np.full_like(x, highest)
         for c in rest:
             total *= x
             total += c
         sums.append(total)
-    return np.divide(*sums, out=sums[0])
+    top, bottom = sums
+    top /= bottom
+    return top
 
 
 def _erf_block(x: np.ndarray) -> np.ndarray:
     size = np.minimum(np.abs(x), 6)  # erf(6) is 1 to the last bit, and larger arguments would overflow
     far = np.copysign(1 - np.exp(-size * size) * _ratio(size, _FAR), x)
-    return np.where(size < 0.5, x * _ratio(size * size, _NEAR), far)
+    near: np.ndarray = x * _ratio(size * size, _NEAR)
+    return np.where(size < 0.5, near, far)
 
 
 def _erf_value(x: Any) -> Any:

@@ -267,7 +267,7 @@ class Tensor(Recorded):
 
     def _may_be_read(self) -> bool:
         """Tell whether this would be a plain array but for a trace, and that trace is of the present values only."""
-        return self._tape.symbolic and not self._tape.any_values  # type: ignore[no-any-return]
+        return self._tape.symbolic and not self._tape.any_values
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if self._may_be_read():
@@ -361,7 +361,7 @@ class Tensor(Recorded):
 
     def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Any:
         """As `numpy.ndarray.compress`."""
-        return np.compress(condition, self, axis=axis, out=out)  # type: ignore[call-overload]
+        return np.compress(condition, self, axis=axis, out=out)
 
     def fill(self, value: Any) -> None:
         """As `numpy.ndarray.fill`."""
@@ -469,8 +469,8 @@ def _comparison(ufunc: np.ufunc, name: str) -> None:
     setattr(Tensor, name, method)
 
 
-for _ufunc, _name in ((np.negative, "neg"), (np.positive, "pos"), (np.absolute, "abs"), (np.invert, "invert")):
-    _unary(_ufunc, f"__{_name}__")
+for _name, _short in (("negative", "neg"), ("positive", "pos"), ("absolute", "abs"), ("invert", "invert")):
+    _unary(getattr(np, _name), f"__{_short}__")
 for _name, _short in (
     ("equal", "eq"),
     ("not_equal", "ne"),

@@ -1,5 +1,7 @@
 """Functions that are given functions, and the methods of ufuncs as repeated calls."""
 
+from typing import Any
+
 import numpy as np
 
 from minigrad.op import Op, Recorded, as_array, composite
@@ -171,7 +173,7 @@ def logaddexp_reduce(array, axis=0, keepdims=False):
     return _logsumexp(array, axis=axis, keepdims=keepdims)
 
 
-METHODS = {
+METHODS: dict[Any, Any] = {
     (np.add, "reduce"): np.sum,
     (np.multiply, "reduce"): np.prod,
     (np.maximum, "reduce"): np.max,
