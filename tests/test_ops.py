@@ -11,7 +11,7 @@ import pytest
 
 import minigrad
 from cases import cases, collect, outputs
-from minigrad.op import COMPOSITES, OPS, public_name
+from minigrad.op import COMPOSITES, OPS, Op, public_name
 from numeric import central_difference
 from samples import direction, generator
 
@@ -202,3 +202,67 @@ def test_every_function_has_one_row():
     functions = [r.function for r in ROWS]
     assert not {public_name(f) for f in {*OPS, *COMPOSITES} - set(functions)}
     assert not {public_name(f) for f, n in Counter(functions).items() if n > 1}
+
+
+# --- the modes are no use unless they catch a wrong rule
+
+
+def tanh_with(adjoint):
+    """Return np.tanh as an op with another adjoint."""
+    return Op(np.tanh, "x", (adjoint,), "np.tanh", kind="elementwise")
+
+
+def product_with(left):
+    """Return np.multiply as an op with another adjoint for its first input."""
+    return Op(np.multiply, "x y", (left, lambda g, x: g * x), "np.multiply", kind="elementwise")
+
+
+WRONG = {
+    "a factor": (tanh_with(lambda g, out: g * (1 - out * out) * 1.0005), test_gradient_against_differences),
+    "a small factor": (
+        tanh_with(lambda g, out: g * (1 - out * out) * (1 + 1e-10)),
+        test_gradient_against_the_complex_step,
+    ),
+    "the sign": (tanh_with(lambda g, out: g * (out * out - 1)), test_gradient_against_differences),
+    "all zeros": (tanh_with(lambda g, out: g * 0), test_gradient_against_differences),
+    "constant at second order": (
+        tanh_with(lambda g, out: g * (1 - minigrad.stop_gradient(out) ** 2)),
+        test_second_derivative,
+    ),
+    "not linear in g": (tanh_with(lambda g, out: g * g * (1 - out * out)), test_jvp_is_the_transpose_of_vjp),
+    "unconjugated": (tanh_with(lambda g, out: g * (1 - out * np.conj(out))), test_complex_gradient),
+    "other memory": (
+        tanh_with(lambda g, x, out: g * (1 - out * out) * (1 + (np.ndim(x) == 2 and not x.flags.c_contiguous))),
+        lambda row: test_memory_layout_does_not_matter(row, LAYOUTS["Fortran"]),
+    ),
+    "length 1": (
+        tanh_with(lambda g, x_shape, out: g * (1 - out * out) * (2 if 1 in x_shape else 1)),
+        lambda row: test_empty_and_length_one_axes(row, CUTS["last axis of length 1"]),
+    ),
+    "when broadcast": (
+        product_with(lambda g, x_shape, y: g * y * (1 if np.shape(g) == x_shape else 2)),
+        test_gradient_against_differences,
+    ),
+    "in float32": (
+        product_with(lambda g, y: g * y * (1.001 if g.dtype == np.float32 else 1)),
+        test_float32_stays_float32,
+    ),
+}
+
+
+@pytest.mark.parametrize(("op", "mode"), WRONG.values(), ids=WRONG)
+def test_the_modes_catch_a_wrong_rule(monkeypatch, op, mode):
+    function = op.function
+    row = next(r for r in ROWS if r.function is function)
+    mode(row)
+    monkeypatch.setitem(OPS, function, op)
+    with pytest.raises(AssertionError, match=function.__name__):
+        mode(row)
+
+
+def test_a_wrong_value_is_caught(monkeypatch):
+    row = next(r for r in ROWS if r.function is np.tanh)
+    op = Op(lambda x: np.tanh(x) * (1 + 2**-52), "x", OPS[np.tanh].adjoints, "np.tanh", kind="elementwise")
+    monkeypatch.setitem(OPS, np.tanh, op)
+    with pytest.raises(AssertionError, match="tanh"):
+        test_value_is_numpys(row)

@@ -27,7 +27,7 @@ def einsum_terms(subscripts, shapes):
     return spelt, output.replace("...", dots)
 
 
-def einsum_adjoint(g, operands, operands_shape, position, subscripts):
+def einsum_adjoint(g, operands, operands_shape, position, subscripts, optimize):
     """Contract g with the other operands.
 
     A letter only this operand has was summed away: g is spread along it. A letter it has twice was a diagonal: the
@@ -39,7 +39,8 @@ def einsum_adjoint(g, operands, operands_shape, position, subscripts):
     values = [v for i, v in enumerate(operands) if i != position]
     once = "".join(dict.fromkeys(mine))
     reachable = "".join(c for c in once if c in output or any(c in t for t in others))
-    part = np.einsum(",".join([output, *others]) + "->" + reachable, g, *values)
+    optimize = optimize if isinstance(optimize, (bool, str)) else True  # a path is for the forward pass only
+    part = np.einsum(",".join([output, *others]) + "->" + reachable, g, *values, optimize=optimize)
     sizes = {c: n for c, n in zip(mine, shape, strict=True)}
     stretched = tuple(i for i, c in enumerate(reachable) if sizes[c] == 1 and shape_of(part)[i] != 1)
     if stretched:

@@ -166,19 +166,24 @@ define(np.cumsum, "x", back_cumulative, kind="linear")
 
 
 def cumprod_adjoint(g, x, axis):
-    """Sum over k >= i of g_k times the product of x_j for j <= k, j != i: no division, so zeros are no problem.
+    """Multiply what comes before x_i, prod_{j<i} x_j, by tail_i = sum_{k>=i} g_k prod_{i<j<=k} x_j.
 
-    The products are the off-diagonal cumulative products, quadratic in the length of the axis.
+    The tails obey tail_i = g_i + x_{i+1} tail_{i+1}, which is solved by doubling, in log2(n) steps on whole arrays
+    (Hillis & Steele 1986, doi:10.1145/7902.7903). Nothing is divided, so zeros are no problem, at any order.
     """
-    flat = np.reshape(x, -1) if axis is None else np.moveaxis(x, axis, -1)
-    n = flat.shape[-1]
-    if n == 0:
+    if x.size == 0:
         return np.zeros(x.shape, g.dtype)
-    # others[..., i, j] = x_j with x_i replaced by 1; its cumulative product over j is d out_j / d x_i for j >= i
-    others = np.where(np.eye(n, dtype=bool), 1, flat[..., None, :])
-    slopes = np.triu(np.cumprod(others, axis=-1))
-    back = np.reshape(g, -1) if axis is None else np.moveaxis(g, axis, -1)
-    total = np.sum(back[..., None, :] * slopes, axis=-1)
+    flat = np.reshape(x, -1) if axis is None else np.moveaxis(x, axis, -1)
+    tail = np.reshape(g, -1) if axis is None else np.moveaxis(g, axis, -1)
+    n = flat.shape[-1]
+    before = np.concatenate([np.ones_like(flat[..., :1]), np.cumprod(flat[..., :-1], axis=-1)], axis=-1)
+    factor = flat[..., 1:]  # factor_i takes tail_{i + step} to its part of tail_i
+    step = 1
+    while step < n:
+        tail = np.concatenate([tail[..., :-step] + factor * tail[..., step:], tail[..., n - step :]], axis=-1)
+        factor = factor[..., :-step] * factor[..., step:]
+        step *= 2
+    total = before * tail
     return np.reshape(total, x.shape) if axis is None else np.moveaxis(total, -1, axis)
 
 

@@ -36,6 +36,7 @@ ROWS = [
         e(",->", (), ()),
         e("i,i,i->i", (3,), (3,), (3,)),
         e("i,ij,jk->k", (2,), (2, 3), (3, 2), optimize=True),
+        e("i,ij,jk->k", (2,), (2, 3), (3, 2), optimize=["einsum_path", (0, 1), (0, 1)]),
         e("abc,cd,def->abef", (2, 2, 3), (3, 2), (2, 2, 2), optimize="greedy"),
         e(" ij , jk -> ik ", (2, 3), (3, 2)),
         call(real(2, 3), [0, 1], real(3, 2), [1, 2], [0, 2]),
