@@ -257,7 +257,10 @@ class Tensor(Recorded):
             what = "a Tensor was assigned into a plain array, which cannot carry its gradient."
             fix = "make the array from a Tensor (np.zeros_like(t), np.empty_like(t)) or collect parts with np.stack"
         else:
-            fix = "use NumPy functions on it, or minigrad.stop_gradient(t) where no gradient is wanted"
+            fix = (
+                "use NumPy functions on it (np.stack or minigrad.array on several), or minigrad.stop_gradient(t) where "
+                "no gradient is wanted"
+            )
         if calls := scipy_calls():
             called = next((name for name in calls if name in INSTEAD), calls[0])
             what = f"{called} converts a Tensor to a plain array, which would lose its gradient."
@@ -313,6 +316,9 @@ class Tensor(Recorded):
 
     def __deepcopy__(self, memo: Any) -> Any:
         return numpy.copy(self)
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        return self._scalar(round) if ndigits is None else numpy.round(self, ndigits)
 
     def __divmod__(self, other: Any) -> Any:
         return numpy.divmod(self, other)

@@ -47,9 +47,9 @@ def power_base_adjoint(g, x, y):
 
 
 def power_exponent_adjoint(g, x, y, out):
-    """out log(x), and 0 where x is 0: 0**y is constant for y > 0."""
+    """out log(x), and 0 where x is 0: 0**y is constant for y > 0. Of a small integer, np.log is a float16."""
     zero = np.equal(x, 0)
-    return g * (out * np.where(zero, 0, np.log(np.where(zero, 1, x))))
+    return g * (out * np.where(zero, 0, np.log(np.where(zero, 1, x).astype(out.dtype))))
 
 
 elementwise(np.power, "x y", power_base_adjoint, power_exponent_adjoint)
