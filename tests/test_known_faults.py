@@ -590,3 +590,24 @@ def test_two_threads_differentiate_at_once():
         thread.join()
     for k, got in results.items():
         np.testing.assert_allclose(got, k * np.sin(2.0 * k))
+
+
+@pytest.mark.parametrize(
+    ("f", "wanted"),
+    [
+        (lambda x, p: np.transpose(x, p), counting(3, 2).T),
+        (lambda x, p: np.moveaxis(x, p, [0, 1]), counting(3, 2).T),
+        (lambda x, p: np.roll(x, p, axis=(0, 1)).T, np.roll(counting(3, 2).T, (0, -1), (0, 1))),
+    ],
+)
+@pytest.mark.parametrize("kind", [list, np.array])
+def test_parameters_changed_afterwards_do_not_matter(f, wanted, kind):
+    """A list or an array that is no data, such as the axes of a transposition, belongs to the caller."""
+    p = kind([1, 0]) if "roll" not in f.__code__.co_names else kind([0, 1])
+
+    def loss(x):
+        y = f(x, p)
+        p[:] = p[::-1]
+        return np.sum(y * counting(3, 2))
+
+    np.testing.assert_array_equal(minigrad.grad(loss, X23), wanted)
