@@ -18,11 +18,11 @@ from minigrad_nn.checkpoint import Checkpoint
 from minigrad_nn.extras import require
 from minigrad_nn.generate import SamplingError, continuations
 from minigrad_nn.init import init
-from minigrad_nn.memory import keep_freed_memory
 from minigrad_nn.model import Config
 from minigrad_nn.plot import plot_losses
+from minigrad_nn.process import keep_freed_memory, use_blas_threads
 from minigrad_nn.tokenizer import CharacterTokenizer
-from minigrad_nn.train import Recipe, train
+from minigrad_nn.train import Recipe, RecipeError, train
 
 __all__ = ["main"]
 
@@ -65,6 +65,7 @@ def parser() -> argparse.ArgumentParser:
         ("steps", how["steps"], "updates"),
         ("warmup", how["warmup"], "steps until the peak rate, at most a tenth of all"),
         ("seed", how["seed"], "of the first parameters, the batches and the sample"),
+        ("threads", 1, "of matrix products; more pay for large models on idle cores only"),
     ]:
         help_ = f"{meaning} ({default})"
         command.add_argument(f"--{name}", type=int, default=default, metavar="N", help=help_)
@@ -89,6 +90,8 @@ def run_train(options: argparse.Namespace) -> int:
     """Train, save a checkpoint, print a sample."""
     for package in ("safetensors", "tqdm", *(["matplotlib"] if options.plot else [])):
         require(package, "training")  # before the work, not after it
+    if options.threads < 1:
+        raise RecipeError(f"--threads should be at least 1, got {options.threads}")
     text = data.language_reference() if options.text is None else data.read_text(options.text)
     source = "the language reference of this Python" if options.text is None else options.text
     if not text:
@@ -113,6 +116,7 @@ def run_train(options: argparse.Namespace) -> int:
     print(f"            {len(parts.train):,} to train on, the last {len(parts.validation):,} to validate on")
     print(f"model       {config.n_layer} layers, width {config.width}, {n_params:,} parameters")
     print(f"training    {recipe.steps:,} steps of {recipe.batch} x {config.context} characters", flush=True)
+    use_blas_threads(options.threads)
     keep_freed_memory()
     start = time.perf_counter()
     trained = train(params, config, parts, recipe)

@@ -90,6 +90,7 @@ def test_what_cannot_be_generated_is_explained(trained, capsys, options, says):
     (["--head-dim", "7"], "head_dim should be even"),
     (["--steps", "0"], "steps should be at least 1"),
     (["--rate", "-1"], "rate should be positive"),
+    (["--threads", "0"], "--threads should be at least 1, got 0"),
 ])
 def test_what_cannot_be_trained_is_explained(tmp_path, text, capsys, options, says):
     code = cli.main(["train", "--out", str(tmp_path / "out"), "--text", str(text), *TINY, *options])

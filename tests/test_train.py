@@ -153,7 +153,7 @@ def test_the_loss_curve_is_drawn(tmp_path):
 FAULTS = """
 import resource
 import numpy as np
-from minigrad_nn.memory import keep_freed_memory
+from minigrad_nn.process import keep_freed_memory
 
 def step():
     arrays = [np.ones(200_000) for _ in range(20)]                  # 32 MB, 7,800 pages
@@ -175,6 +175,26 @@ def test_freed_memory_is_kept_for_the_next_step():
     if agreed == "False":
         pytest.skip("this C library has no mallopt")
     assert int(faults) < 2000                                       # 78,000 where it is given back
+
+
+THREADS = """
+import ctypes
+from importlib import import_module
+from minigrad_nn.process import use_blas_threads
+
+library = ctypes.CDLL(import_module("numpy._core._multiarray_umath").__file__)
+names = [f"{prefix}_get_num_threads{suffix}" for prefix in ("scipy_openblas", "openblas") for suffix in ("64_", "")]
+counts = [getattr(library, name) for name in names if hasattr(library, name)]
+for wanted in (2, 1):
+    agreed = use_blas_threads(wanted)
+    assert agreed == bool(counts)
+    print(*{count() for count in counts})
+"""
+
+
+def test_the_number_of_blas_threads_can_be_chosen_where_there_is_openblas():
+    result = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, check=True)
+    assert result.stdout.split() in (["2", "1"], [])
 
 
 def test_the_model_is_what_is_trained(params, monkeypatch):
