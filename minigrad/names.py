@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import sysconfig
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
@@ -37,23 +37,15 @@ class Names:
         self._constants: dict[int, tuple[Any, str]] = {}  # by id; the value is held so that its id stays its own
         self._arguments: dict[FrameType, dict[str, tuple[Any, int]]] = {}  # of the frames that are running
 
-    def of(self, tape: Tape, but: Collection[str] = ()) -> dict[int, tuple[str, SourceLine]]:
-        """Return the name, and the line it was seen at, of each named slot of a tape.
-
-        A name in `but` is none if it is only that of a parameter: of the many things called x, the arguments of the
-        function itself keep that name.
-        """
+    def of(self, tape: Tape) -> dict[int, tuple[str, bool]]:
+        """Return the name of each named slot of a tape, and whether a variable has it, or only a function."""
         found = self._found.get(tape, {}).items()
-        return {slot: (name, line) for slot, (rank, name, line) in found if rank != PASSED or name not in but}
+        return {slot: (name, rank != ASSIGNED) for slot, (rank, name, _) in found}
 
     def of_constant(self, value: Any) -> str | None:
         """Return the name of an array, or a Python float, that came from outside."""
         known = self._constants.get(id(value))
         return None if known is None else known[1]
-
-    def is_unassigned(self, tensor: Any) -> bool:
-        """Tell whether a Tensor is known by the name of a function or a parameter at most."""
-        return self._found.get(tensor._tape, {}).get(tensor._slot, (PASSED,))[0] != ASSIGNED
 
     def look(self, frame: FrameType | None, constants: Iterable[Any] = ()) -> None:
         """Note the names that a frame gives to Tensors now, and to these constants."""

@@ -22,6 +22,7 @@ class Var:
     shape: Shape
     dtype: np.dtype[Any]
     name: str | None = None  # as the user's code calls it, where that is known
+    weak: bool = False  # the name is not that of a variable, but of the function that returned it, or of a parameter
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         inputs, params = op.bind(*args, **kwargs)
         out = params.pop("out", out)
         for name, value in params.items():
-            if isinstance(value, Recorded):
+            if isinstance(value, Recorded) and not value._may_be_read():  # type: ignore[attr-defined]
                 raise unsupported(f"{op.name}(..., {name}=Tensor)", f"{name} is not differentiated")
             if isinstance(value, (list, np.ndarray)):
                 params[name] = copy.deepcopy(value)  # so that later changes do not matter
@@ -33,9 +33,19 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     elif function in COMPOSITES:
         args, out = _without_out(function, args, kwargs)
         result = COMPOSITES[function](*args, **kwargs)
+    elif (plain := _read(args)) is not None:
+        return function(*plain, **kwargs)
     else:
         raise unsupported(public_name(function), refusals.reason(function))
     return result if out is None else _write(out, result, function)
+
+
+def _read(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Return the arguments as plain data, if the only Tensors are those of a trace that Python code may look at."""
+    tensors = [x for x in args if isinstance(x, Recorded)]
+    if not tensors or not all(x._may_be_read() for x in tensors):  # type: ignore[attr-defined]
+        return None
+    return tuple(x._tape.read(x) if isinstance(x, Recorded) else x for x in args)
 
 
 def _without_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:

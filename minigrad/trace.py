@@ -77,6 +77,7 @@ class Trace(Tape):
         frame = user_frame(3)
         self.names.look(frame, [x for x in inputs if not isinstance(x, Recorded)] if self.of is None else ())
         atoms = tuple(self.atom(x) for x in inputs)
+        params = {name: self.plain_parameter(value) for name, value in params.items()}
         out = op.function(*(x._value if isinstance(x, Recorded) else x for x in inputs), **params)
         line = self.line or (None if frame is None else source_line(frame.f_code, frame.f_lasti))
         several = isinstance(out, (tuple, list))
@@ -104,12 +105,26 @@ class Trace(Tape):
         self.reads.append((self.vars[tensor._slot], here()))
         return plain(tensor)
 
+    def plain_parameter(self, x: Any) -> Any:
+        """Return a parameter of an op, in which Tensors are read: the bounds of a slice, for instance."""
+        if isinstance(x, Tensor) and x._tape is self and not self.any_values:
+            return self.read(x)
+        if isinstance(x, slice):
+            return slice(*(self.plain_parameter(i) for i in (x.start, x.stop, x.step)))
+        if type(x) in (tuple, list):
+            return type(x)(map(self.plain_parameter, x))
+        return x
+
     def program(self, outputs: Sequence[Any]) -> Program:
         """Return what was recorded, as the Program with these results, under the names that the user's code gave."""
         atoms = tuple(self.atom(x) for x in outputs)
-        for slot, (name, _) in self.names.of(self, but={v.name for v in self.inputs if v.name}).items():
+        arguments = {v.name for v in self.inputs}
+        for slot, (name, weak) in self.names.of(self).items():
             var = self.vars[slot]
-            var.name = var.name or name
+            if weak and name in arguments:  # of the many things called x, the argument of the function keeps the name
+                continue
+            if var.name is None or (var.weak and not weak):
+                var.name, var.weak = name, weak
         program = Program(tuple(self.inputs), tuple(self.equations), atoms, self.name)
         return without_dead_code(validate(program))
 
@@ -141,14 +156,9 @@ def parameter_names(f: Callable[..., Any], n: int) -> list[str]:
         parameters = list(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):
         parameters = []
-    names: list[str] = []
-    for i in range(n):
-        p = parameters[min(i, len(parameters) - 1)] if parameters else None
-        if p is None or p.kind is p.KEYWORD_ONLY or p.kind is p.VAR_KEYWORD:
-            names.append(f"x{i}")
-        else:
-            names.append(f"{p.name}{i - len(parameters) + 1}" if p.kind is p.VAR_POSITIONAL else p.name)
-    return names
+    placed = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    more = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "x")
+    return [placed[i].name if i < len(placed) else f"{more}{i - len(placed)}" for i in range(n)]
 
 
 def trace(f: Callable[..., Any], *args: Any, any_values: bool = True) -> Program:
@@ -225,9 +235,9 @@ def adjoint_program(
         with tape.names.watching():
             out, pull = vjp(on_tensors, *(arguments[i] for i in wrt))
         results, structure = tree.flatten(out)
-        if len(results) == 1 and isinstance(results[0], Tensor) and tape.names.is_unassigned(results[0]):
-            tape.vars[results[0]._slot].name = tape.vars[results[0]._slot].name or "out"
         forward = tape.program(results)
+        if len(results) == 1 and isinstance(var := forward.outputs[0], Var) and (var.name is None or var.weak):
+            var.name, var.weak = "out", True
         n_inputs = len(tape.inputs)
         gs = [np.ones(shape_of(x), dtype_of(x)) for x in results]
         seeds = [tape.input(g, "g" if len(gs) == 1 else f"g{i}") for i, g in enumerate(gs)]
@@ -242,7 +252,7 @@ def adjoint_program(
         if isinstance(gradient, Tensor) and isinstance(x, Tensor):
             var = tape.vars[gradient._slot]
             if var not in tape.inputs:
-                var.name = f"d{tape.vars[x._slot].name}"
+                var.name, var.weak = f"d{tape.vars[x._slot].name}", False
     backward = tape.program(outputs)
     notes = {"reads": tape.reads, "result": structure, "gradients": watched[0].gradients}
     forward = Program(forward.inputs, forward.equations, forward.outputs, forward.name, notes)
@@ -268,11 +278,13 @@ class _WatchedTape(Tape, Observer):
         self.vars: dict[int, Var] = {}
         self.gradients: dict[Var, Var] = {}
 
-    def _tensor(self, value: Any, foreign: bool = False) -> Tensor:
-        tensor = super()._tensor(value, foreign)
-        if isinstance(value, Tensor) and value._tape is self.trace:
-            self.vars[tensor._slot] = self.trace.vars[value._slot]
-        return tensor
+    def record(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Record, and note which variable of the trace each slot is."""
+        out = super().record(op, inputs, params)
+        for result in out if isinstance(out, tuple) else (out,):
+            if isinstance(result, Tensor) and result._tape is self and isinstance(result._value, Tensor):
+                self.vars[result._slot] = self.trace.vars[result._value._slot]
+        return out
 
     def arrived(self, node: Node, g: Any) -> None:
         """Note what the next equations are the adjoint of, and name the gradient: dscores for that of scores."""
@@ -281,5 +293,5 @@ class _WatchedTape(Tape, Observer):
         if isinstance(g, Tensor) and g._tape is self.trace and node.slot in self.vars:
             var, forward = self.trace.vars[g._slot], self.vars[node.slot]
             self.gradients.setdefault(var, forward)
-            if forward.name and var not in self.trace.inputs:
-                var.name = var.name or f"d{forward.name}"
+            if forward.name and var.name is None and var not in self.trace.inputs:
+                var.name, var.weak = f"d{forward.name}", forward.weak

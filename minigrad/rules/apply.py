@@ -15,7 +15,9 @@ from minigrad.shapes import kept_shape, normal_axes, shape_of
 def piecewise(x, condlist, funclist, *args, **kw):
     """Evaluate each function where its condition holds; later conditions win; one function more is the rest's."""
     x = as_array(x)
-    if np.ndim(condlist) == 0 or (not isinstance(condlist[0], (list, np.ndarray)) and np.ndim(x) != 0):
+    first = None if np.ndim(condlist) == 0 else condlist[0]
+    is_list = isinstance(first, (list, np.ndarray)) or (isinstance(first, Recorded) and np.ndim(first) > 0)
+    if first is None or (not is_list and np.ndim(x) != 0):
         condlist = [condlist]
     conditions = [np.asarray(c, bool) for c in condlist]
     if len(funclist) == len(conditions) + 1:

@@ -99,10 +99,12 @@ def sum_by(index, weights, length):
 @composite(np.bincount)
 def bincount(x, /, weights=None, minlength=0):
     """Count, or sum the weights of, each number."""
-    if isinstance(x, Recorded):
+    if isinstance(x, Recorded) and x.dtype.kind not in "iu":
         raise unsupported(
             "np.bincount", "it takes integers; of a Tensor, only its weights are differentiated"
         )
+    if weights is None:
+        return np.bincount(np.asarray(x), minlength=minlength)  # under a trace of fixed values, which may be read
     if np.ndim(weights) != 1 or np.shape(x) != np.shape(weights):
         raise ValueError("The weights and list don't have the same length.")
     length = max(np.max(x, initial=-1) + 1, minlength)
