@@ -39,8 +39,8 @@ def attention_scores(q: Array, k: Array) -> Array:
     Vaswani et al. 2017, arXiv:1706.03762
     """
     groups = _groups("attention_scores", q, k)
-    scores = (_fold(q, groups) @ np.swapaxes(k, -1, -2)) * (1 / math.sqrt(q.shape[-1]))
-    return _unfold(scores, groups)
+    scores = (fold_groups(q, groups) @ np.swapaxes(k, -1, -2)) * (1 / math.sqrt(q.shape[-1]))
+    return unfold_groups(scores, groups)
 
 
 def masked_softmax(scores: Array, mask: np.ndarray | None = None) -> Array:
@@ -97,7 +97,7 @@ def scaled_dot_product_attention(q: Array, k: Array, v: Array, mask: np.ndarray 
         _check_mask("scaled_dot_product_attention", mask, (*q.shape[:-1], k.shape[-2]))
         k, v = _zero_unseen(k, mask), _zero_unseen(v, mask)
     weights = masked_softmax(attention_scores(q, k), mask)
-    return _unfold(_fold(weights, groups) @ v, groups)
+    return unfold_groups(fold_groups(weights, groups) @ v, groups)
 
 
 def causal_attention(x: Array, wq: Array, wk: Array, wv: Array) -> Array:
@@ -191,7 +191,7 @@ def _merge_heads(x: Array) -> Array:
     return x.reshape(*x.shape[:-2], -1)
 
 
-def _fold(x: Array, groups: int) -> Array:
+def fold_groups(x: Array, groups: int) -> Array:
     """(..., K*G, T, D) -> (..., K, G*T, D): the queries that share a key head, one after the other."""
     if groups == 1:
         return x
@@ -199,7 +199,7 @@ def _fold(x: Array, groups: int) -> Array:
     return x.reshape(*leading, heads // groups, groups * length, width)
 
 
-def _unfold(x: Array, groups: int) -> Array:
+def unfold_groups(x: Array, groups: int) -> Array:
     """(..., K, G*T, D) -> (..., K*G, T, D)"""
     if groups == 1:
         return x
