@@ -22,11 +22,8 @@ def diff(a, n=1, axis=-1, prepend=np._NoValue, append=np._NoValue):
     parts = []
     for part in (prepend, a, append):
         if part is not np._NoValue:
-            if np.ndim(part) == 0:
-                part = np.broadcast_to(
-                    part, tuple(1 if i == axis % a.ndim else k for i, k in enumerate(a.shape))
-                )
-            parts.append(part)
+            edge = tuple(1 if i == axis % a.ndim else n for i, n in enumerate(a.shape))
+            parts.append(part if np.ndim(part) else np.broadcast_to(part, edge))
     if n == 0:
         return a
     a = np.concatenate(parts, axis=axis) if len(parts) > 1 else a
@@ -44,40 +41,30 @@ def ediff1d(ary, to_end=None, to_begin=None):
     return np.concatenate([np.ravel(p) for p in parts if p is not None])
 
 
+def _one_sided(f0, f1, f2, near, far):
+    """Return the slope at the first of three points of the parabola through them."""
+    both = near + far
+    return -(near + both) / (near * both) * f0 + both / (near * far) * f1 - near / (far * both) * f2
+
+
 def _slopes(f, h, edge_order):
     """Return the derivative of f along its first axis; h is the distance of the points, or their distances."""
     if np.ndim(h) == 0:
         inside = (f[2:] - f[:-2]) / (2.0 * h)
+        first = second = last_but_one = last = h
     else:
         h = np.reshape(h, (-1,) + (1,) * (f.ndim - 1))
         left, right = h[:-1], h[1:]
-        a = -right / (left * (left + right))
-        b = (right - left) / (left * right)
-        c = left / (right * (left + right))
-        inside = a * f[:-2] + b * f[1:-1] + c * f[2:]
-    first, second, last, last_but_one = (h, h, h, h) if np.ndim(h) == 0 else (h[0], h[1:2], h[-1], h[-2:-1])
+        outer = right / left * f[:-2] - left / right * f[2:]
+        inside = (right - left) / (left * right) * f[1:-1] - outer / (left + right)
+        first, second, last_but_one, last = h[0], h[:2][-1], h[-2:][0], h[-1]
     if edge_order == 1:
         ends = (f[1] - f[0]) / first, (f[-1] - f[-2]) / last
-    elif np.ndim(h) == 0:
-        ends = (
-            -1.5 / h * f[0] + 2.0 / h * f[1] + -0.5 / h * f[2],
-            0.5 / h * f[-3] + -2.0 / h * f[-2] + 1.5 / h * f[-1],
-        )
     else:
-        second, last_but_one = second[0], last_but_one[0]
-        both = first + second
-        low = (
-            -(first + both) / (first * both) * f[0]
-            + both / (first * second) * f[1]
-            - first / (second * both) * f[2]
+        ends = (
+            _one_sided(f[0], f[1], f[2], first, second),
+            -_one_sided(f[-1], f[-2], f[-3], last, last_but_one),
         )
-        both = last + last_but_one
-        high = (
-            last / (last_but_one * both) * f[-3]
-            - both / (last * last_but_one) * f[-2]
-            + (last + both) / (last * both) * f[-1]
-        )
-        ends = low, high
     return np.concatenate([ends[0][None], inside, ends[1][None]])
 
 
@@ -188,6 +175,7 @@ def convolve(a, v, mode="full"):
 def correlate(a, v, mode="valid"):
     """Sum of a[n + k] conj(v[k])."""
     a, v = np.atleast_1d(as_array(a)), np.atleast_1d(as_array(v))
+    # NumPy swaps the arrays when the second is longer; with an even first one, the middle is then one place off.
     if mode == "same" and a.size < v.size and a.size % 2 == 0:
         return np.conj(np.convolve(np.conj(a)[::-1], v, mode))[::-1]
     return np.convolve(a, np.conj(v[::-1]), mode)
