@@ -46,6 +46,7 @@ from minigrad_nn.rope import (
     rotate_half_split,
     rotate_interleaved,
 )
+from minigrad_nn.tiled import tiled_attention
 
 __all__ = [
     "RangeError",
@@ -85,5 +86,6 @@ __all__ = [
     "softmax",
     "swiglu",
     "swiglu_hidden_size",
+    "tiled_attention",
     "zero_centred_rms_norm",
 ]

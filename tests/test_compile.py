@@ -1,0 +1,286 @@
+"""Compiled functions against eager ones: every op row, the layers, the training step, and what compile promises."""
+
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+import minigrad
+from cases import cases, collect
+from minigrad import tree
+from minigrad.compiler import compile
+from minigrad.errors import ControlFlowError, CutGraphError, DtypeError, UnsupportedError
+from minigrad_nn import init, model
+from minigrad_nn.layers import RangeError, dropout, embedding, rms_norm, swiglu
+from test_ops import seeded
+
+BACKENDS = ["numpy", "numba"]
+ROWS = collect()
+
+# Their composites look at values, which a program for any values cannot: they say so.
+VALUE_DEPENDENT = (ControlFlowError, CutGraphError, UnsupportedError, TypeError)
+
+
+def value_and_pulled(case, cotangents):
+    """Return the function that is compiled: a case and its gradients."""
+
+    def run(*x):
+        out, pull = minigrad.vjp(lambda *y: case(*y), *x)
+        return out, pull(cotangents)
+
+    return run
+
+
+def same(got, wanted, tolerance):
+    """Compare trees of arrays: shapes, dtypes, NaN and infinities, and values relative to the largest."""
+    assert tree.structure(got) == tree.structure(wanted)
+    for a, b in zip(tree.leaves(got), tree.leaves(wanted), strict=True):
+        a, b = np.asarray(a), np.asarray(b)
+        assert a.shape == b.shape and a.dtype == b.dtype
+        finite = np.isfinite(b)
+        np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
+        np.testing.assert_array_equal(a[~finite & ~np.isnan(b)], b[~finite & ~np.isnan(b)])
+        scale = np.max(np.abs(b[finite]), initial=1e-30)
+        assert np.max(np.abs(a[finite] - b[finite]), initial=0) <= tolerance * scale
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[r.name for r in ROWS])
+def test_every_row_compiled_with_numpy(row):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for case in cases(row):
+            run = value_and_pulled(case, seeded(case)[1])
+            try:
+                got = compile(run, backend="numpy")(*case.primals)
+            except VALUE_DEPENDENT:
+                continue
+            same(got, run(*case.primals), 1e-12)
+
+
+def elementwise_rows():
+    names = "add multiply divide exp log sqrt tanh square maximum minimum absolute negative where sin expm1 log1p"
+    names += " sum mean max min softmax_like"
+    return [r for r in ROWS if r.name in names.split()]
+
+
+@pytest.mark.parametrize("row", elementwise_rows(), ids=lambda r: r.name)
+def test_rows_that_fuse_compiled_with_numba(row):
+    pytest.importorskip("numba")
+    with np.errstate(all="ignore"):
+        for case in list(cases(row))[:3]:
+            run = value_and_pulled(case, seeded(case)[1])
+            same(compile(run, backend="numba")(*case.primals), run(*case.primals), 1e-12)
+
+
+def layer_step(x, weight, gate, up, down):
+    """A layer with everything that fuses: a norm, products, a gate, a softmax, broadcasts, sums over all axes."""
+
+    def loss(x, weight, gate, up, down):
+        h = swiglu(rms_norm(x, weight), gate, up, down)
+        e = np.exp(h - np.max(h, axis=-1, keepdims=True))
+        return np.sum(np.log(e / np.sum(e, axis=-1, keepdims=True)) * np.cos(x))
+
+    return minigrad.value_and_grad(loss, x, weight, gate, up, down, argnums=(0, 1, 2, 3, 4))
+
+
+def layer_arrays(dtype):
+    rng = np.random.default_rng(0)
+    shapes = (3, 5, 8), (8,), (8, 16), (8, 16), (16, 8)
+    return [rng.standard_normal(s).astype(dtype) for s in shapes]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-6), (np.float64, 1e-12)])
+def test_a_layer_and_its_gradient(backend, dtype, tolerance):
+    arrays = layer_arrays(dtype)
+    same(compile(layer_step, backend=backend)(*arrays), layer_step(*arrays), tolerance)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_runs_are_identical(backend):
+    arrays = layer_arrays(np.float32)
+    step = compile(layer_step, backend=backend)
+    first, second = step(*arrays), step(*arrays)
+    for a, b in zip(tree.leaves(first), tree.leaves(second), strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert not np.shares_memory(a, b)
+
+
+SMALL = model.Config(vocab_size=11, n_layer=2, width=16, n_head=4, n_kv_head=2, head_dim=4, hidden=24, context=8)
+
+
+def training_step(params, velocity, ids, targets, rate):
+    loss, grads = minigrad.value_and_grad(model.loss, params, ids, targets, SMALL)
+    velocity = tree.map(lambda v, g: 0.9 * v + g, velocity, grads)
+    return loss, tree.map(lambda p, v: p - rate * v, params, velocity), velocity
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_training_step_in_place(backend):
+    rng = np.random.default_rng(1)
+    params = init.init(SMALL, rng)
+    velocity = tree.map(np.zeros_like, params)
+    eager = tree.map(np.copy, params), tree.map(np.copy, velocity)
+    step = compile(training_step, donate=(0, 1), backend=backend)
+    first = params["embedding"]
+    for i in range(4):
+        ids = rng.integers(0, 11, (2, 8))
+        rate = np.float32(0.1 / (i + 1))
+        loss, params, velocity = step(params, velocity, ids, np.roll(ids, -1, -1), rate)
+        wanted, *eager = training_step(*eager, ids, np.roll(ids, -1, -1), rate)
+        assert abs(loss - wanted) < 1e-5
+    assert params["embedding"] is first
+    same(params, eager[0], 1e-4)
+    assert len(step._made) == 1
+
+
+def test_ignored_targets_and_bad_ids_are_decided_at_each_run():
+    logits = np.random.default_rng(2).standard_normal((5, 4))
+
+    def loss(logits, targets):
+        return minigrad.value_and_grad(lambda x: model.cross_entropy(x, targets), logits)
+
+    compiled = compile(loss)
+    for targets in ([0, 1, 2, 3, 0], [-100, 1, -100, 3, 0], [-100] * 5):
+        same(compiled(logits, np.array(targets)), loss(logits, np.array(targets)), 1e-12)
+    with pytest.raises(RangeError, match=r"targets should be in 0\.\.3 .* got 7") as caught:
+        compiled(logits, np.array([0, 1, 2, 7, 0]))
+    assert "layers.py" in caught.value.__notes__[0]
+    look_up = compile(lambda weight, ids: embedding(weight, ids))
+    look_up(np.ones((3, 2)), np.array([0, 2]))
+    with pytest.raises(RangeError, match=r"ids should be in 0\.\.2 .* got -1"):
+        look_up(np.ones((3, 2)), np.array([0, -1]))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_zero_times_infinity_is_zero_as_eagerly(backend):
+    x = np.array([-1.0, 0.0, 4.0, 1000.0])
+    functions = [
+        lambda x: np.sum(np.where(x > 0, np.sqrt(x), 0.0)),
+        lambda x: np.sum(np.where(x > 0, x * np.log(x), 0.0)),
+        lambda x: np.sum(np.where(x < 20, np.log1p(np.exp(x)), x)),
+        lambda x: np.sum(np.where(x == 0, 1.0, np.sin(x) / x)),
+    ]
+    for f in functions:
+        with np.errstate(all="ignore"):
+            wanted = minigrad.value_and_grad(f, x)
+            same(compile(lambda x, f=f: minigrad.value_and_grad(f, x), backend=backend)(x), wanted, 1e-12)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_generator_draws_as_it_would_eagerly(backend):
+    def noisy(x, rng):
+        return minigrad.value_and_grad(lambda x: np.sum(dropout(x, 0.5, rng) * rng.normal(size=x.shape)), x)
+
+    compiled = compile(noisy, backend=backend)
+    one, two = np.random.default_rng(3), np.random.default_rng(3)
+    for _ in range(3):
+        wanted, got = noisy(np.ones(8), one), compiled(np.ones(8), two)
+        np.testing.assert_array_equal(wanted[1], got[1])
+    assert one.bit_generator.state == two.bit_generator.state
+    assert len(compiled._made) == 1
+
+
+def test_captured_arrays_are_read_at_each_run():
+    scale = np.array([2.0, 3.0])
+    double = compile(lambda x: x * scale)
+    np.testing.assert_array_equal(double(np.ones(2)), [2, 3])
+    scale[:] = 5
+    np.testing.assert_array_equal(double(np.ones(2)), [5, 5])
+
+
+def test_new_shapes_and_dtypes_compile_anew_and_other_layouts_do_not():
+    f = compile(lambda x: np.sum(x * x, axis=-1))
+    for x in (np.ones((2, 3)), np.ones((4, 3)), np.ones((2, 3), np.float32)):
+        np.testing.assert_array_equal(f(x), np.sum(x * x, axis=-1))
+    assert len(f._made) == 3
+    x = np.random.default_rng(0).standard_normal((3, 2))
+    np.testing.assert_allclose(f(x.T), np.sum(x.T * x.T, axis=-1), rtol=1e-15)
+    np.testing.assert_allclose(f(np.ones((2, 3))[::-1]), 3, rtol=1e-15)
+    assert len(f._made) == 3
+
+
+def test_control_flow_on_values_is_refused_with_the_line():
+    def f(x):
+        return x * 2 if x[0] > 0 else x  # the line
+
+    with pytest.raises(ControlFlowError, match=r"test_compile\.py:\d+ .*# the line"):
+        compile(f)(np.ones(3))
+
+
+def test_compiling_often_is_said_with_the_reason():
+    f = compile(lambda x, rate: x * rate)
+    with pytest.warns(RuntimeWarning, match=r"for the 9th time: argument 1 is 8\.0, was 7\.0"):
+        for i in range(9):
+            f(np.ones(2), float(i))
+
+
+def test_a_donated_array_must_be_writable():
+    f = compile(lambda x: x + 1, donate=0)
+    x = np.ones(3)
+    x.flags.writeable = False
+    with pytest.raises(ValueError, match=r"donated array .* float64 \(3,\)"):
+        f(x)
+
+
+def test_what_is_donated_is_still_read_before_it_is_overwritten():
+    f = compile(lambda x: (x + 1, np.sum(x), x[::-1] * 2), donate=0)
+    x = np.arange(3.0)
+    y, total, doubled = f(x)
+    np.testing.assert_array_equal(y, [1, 2, 3])
+    assert total == 3
+    np.testing.assert_array_equal(doubled, [4, 2, 0])
+
+
+def test_inside_a_differentiation_it_is_ordinary_code():
+    square = compile(lambda x: x * x)
+    x = np.array([1.0, 2.0])
+    np.testing.assert_array_equal(minigrad.grad(lambda x: np.sum(square(x) * x), x), 3 * x * x)
+
+
+def test_structures_keywords_and_bad_arguments():
+    f = compile(lambda params, scale: {"out": params["w"] * scale, "pair": (params["w"], None)})
+    w = np.ones(2)
+    got = f({"w": w}, scale=3)
+    np.testing.assert_array_equal(got["out"], [3, 3])
+    assert got["pair"][1] is None and not np.shares_memory(got["pair"][0], w)
+    with pytest.raises(DtypeError, match="arrays of objects"):
+        f({"w": np.array([object()])}, 1)
+    with pytest.raises(ValueError, match="backend should be"):
+        compile(f, backend="gpu")
+
+
+def test_reports():
+    f = compile(layer_step, backend="numpy")
+    arrays = layer_arrays(np.float64)
+    with pytest.raises(RuntimeError, match="has not been called yet"):
+        f.profile()
+    f(*arrays)
+    text = str(f.profile(repeat=1))
+    assert "matmul" in text and text.splitlines()[-1].endswith("total")
+    memory = f.memory()
+    assert memory.peak >= max(memory.alive) > 0
+    assert "np.matmul" in str(f.program)
+    assert str(f.plan).startswith("layer_step: ")
+
+
+def test_two_functions_compiled_in_two_threads():
+    arrays = layer_arrays(np.float64)
+    wanted = layer_step(*arrays)
+    failures = []
+
+    def work():
+        try:
+            step = compile(layer_step, backend="numpy")
+            for _ in range(5):
+                same(step(*arrays), wanted, 1e-12)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
