@@ -24,7 +24,7 @@ LAYERS = {
     ],
     "minigrad_nn": [
         "layers", "masks", "rope", "attention", "adjoints", "model", "init", "schedule", "optim", "tokenizer",
-        "data", "extras", "checkpoint", "generate", "plot", "memory", "train", "cli", "__main__", "__init__",
+        "data", "extras", "checkpoint", "generate", "plot", "process", "train", "cli", "__main__", "__init__",
     ],
 }
 PACKAGES = sorted(LAYERS)
