@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from minigrad import tree
+from minigrad.errors import DtypeError, here
 from minigrad.shapes import shape_of
-from minigrad.tensor import dtype_of
-from minigrad.transforms import value_and_grad, vjp
+from minigrad.tensor import dtype_of, plain
+from minigrad.transforms import check_shapes, value_and_grad, vjp
 
 __all__ = ["hessian", "hvp", "jacobian"]
 
@@ -34,58 +35,78 @@ def jacobian(f: Callable[..., Any], *args: Any) -> Any:
     Returns
     -------
     array or tree
-        Of shape `result.shape + x.shape`. Where the result is a tree, the tree of the results' jacobians; where the
-        argument is a tree, each of these is a tree like the argument.
+        Of shape `result.shape + x.shape` and the dtype of x; complex if the result or x is. Where the result is a
+        tree, the tree of the results' jacobians; where the argument is a tree, each of these is a tree like the
+        argument. Results in integers have jacobian 0.
+
+    Raises
+    ------
+    DtypeError
+        If a complex result is not a holomorphic function of a complex argument: it then has no complex derivative.
     """
     if not args:
         return _deferred(jacobian, f)
     x, rest = args[0], args[1:]
-    out, pull = vjp(lambda first: f(first, *rest), x)
-    x_leaves, x_structure = tree.flatten(x)
-    out_leaves, out_structure = tree.flatten(out)
-    x_size = sum(int(np.prod(shape_of(leaf))) for leaf in x_leaves)
-    if x_size < sum(int(np.prod(shape_of(leaf))) for leaf in out_leaves):
-        blocks = _forward(pull, out_leaves, out_structure, x_leaves, x_structure)
+    value, pull = vjp(lambda first: f(first, *rest), x)
+    xs, x_structure = tree.flatten(x)
+    outs, out_structure = tree.flatten(value)
+
+    def pull_leaves(*cotangents: Any) -> tuple[Any, ...]:
+        return tuple(tree.leaves(pull(tree.unflatten(out_structure, cotangents))))
+
+    moving = [i for i, out in enumerate(outs) if dtype_of(out).kind in "fc"]
+    if sum(map(_size, xs)) < sum(_size(outs[i]) for i in moving):
+        at = [np.ones(shape_of(out), dtype_of(out)) if i in moving else _zeros(out) for i, out in enumerate(outs)]
+        _, push = vjp(lambda *gs: pull_leaves(*_replaced(at, moving, gs)), *(at[i] for i in moving))
+        columns = _responses(lambda *tangents: push(tangents), xs, [outs[i] for i in moving])
+        blocks = {(moving[i], j): _stacked(c, -1, outs[moving[i]], xs[j]) for (j, i), c in columns.items()}
     else:
-        blocks = _reverse(pull, out_leaves, out_structure, x_leaves)
-    return tree.unflatten(out_structure, [tree.unflatten(x_structure, row) for row in blocks])
+        rows = _responses(pull_leaves, outs, xs)
+        blocks = {(i, j): _stacked(r, 0, outs[i], xs[j]) for (i, j), r in rows.items()}
+    whole = [[blocks.get((i, j), _stacked([], 0, out, x)) for j, x in enumerate(xs)] for i, out in enumerate(outs)]
+    return tree.unflatten(out_structure, [tree.unflatten(x_structure, row) for row in whole])
 
 
-def _reverse(pull: Any, out_leaves: list[Any], out_structure: tree.Structure, x_leaves: list[Any]) -> list[list[Any]]:
-    """Return the blocks [result][argument], a row at a time."""
-    blocks = []
-    for i, out in enumerate(out_leaves):
-        rows = []
-        for unit in _units(out):
-            cotangents = [unit if k == i else _zeros(o) for k, o in enumerate(out_leaves)]
-            rows.append(tree.leaves(pull(tree.unflatten(out_structure, cotangents))))
-        blocks.append([_stacked([row[j] for row in rows], 0, out, x) for j, x in enumerate(x_leaves)])
-    return blocks
+def _replaced(items: list[Any], places: list[int], new: Any) -> list[Any]:
+    changed = dict(zip(places, new, strict=True))
+    return [changed.get(i, item) for i, item in enumerate(items)]
 
 
-def _forward(
-    pull: Any, out_leaves: list[Any], out_structure: tree.Structure, x_leaves: list[Any], x_structure: tree.Structure
-) -> list[list[Any]]:
-    """Return the blocks [result][argument], a column at a time: the pullback of the pullback pushes forward."""
-    _, push = vjp(pull, tree.unflatten(out_structure, [np.ones(shape_of(o), dtype_of(o)) for o in out_leaves]))
-    columns_by_x = []
-    for j, x in enumerate(x_leaves):
-        columns = []
+def _responses(linear: Callable[..., Any], inputs: list[Any], outputs: list[Any]) -> dict[tuple[int, int], list[Any]]:
+    """Return what a linear function of several arrays answers to each unit array: by (input, output), in order.
+
+    `linear` is a pullback or a push-forward. Of a complex input it is asked for 1 and for the imaginary unit, because
+    it need not be linear over the complex numbers: it ends in the real part where an output is real.
+    """
+    found: dict[tuple[int, int], list[Any]] = {}
+    for i, x in enumerate(inputs):
+        if dtype_of(x).kind not in "fc":
+            continue
+        found |= {(i, j): [] for j in range(len(outputs))}
         for unit in _units(x):
-            tangents = [unit if k == j else _zeros(v) for k, v in enumerate(x_leaves)]
-            columns.append(tree.leaves(push((tree.unflatten(x_structure, tangents),))))
-        columns_by_x.append(columns)
-    return [
-        [_stacked([c[i] for c in columns_by_x[j]], -1, out, x) for j, x in enumerate(x_leaves)]
-        for i, out in enumerate(out_leaves)
-    ]
+            answers = linear(*_replaced([_zeros(y) for y in inputs], [i], [unit]))
+            turned = linear(*_replaced([_zeros(y) for y in inputs], [i], [1j * unit])) if unit.dtype.kind == "c" else None
+            for j, y in enumerate(outputs):
+                answer = answers[j]
+                if turned is not None and dtype_of(y).kind != "c":
+                    answer = answer - 1j * turned[j]
+                elif turned is not None and not np.allclose(plain(turned[j]), 1j * plain(answer)):
+                    raise DtypeError(
+                        "jacobian: this complex function of a complex argument is not holomorphic, and has no complex "
+                        f"derivative.\n  at   {here()}\n  fix  take the real and imaginary parts as separate arrays"
+                    )
+                found[i, j].append(answer)
+    return found
+
+
+def _size(x: Any) -> int:
+    return int(np.prod(shape_of(x)))
 
 
 def _units(like: Any) -> Any:
     """Yield the unit arrays of a shape."""
-    shape, dtype = shape_of(like), dtype_of(like)
-    for i in range(int(np.prod(shape))):
-        unit = np.zeros(shape, dtype)
+    for i in range(_size(like)):
+        unit = _zeros(like)
         unit.reshape(-1)[i] = 1
         yield unit
 
@@ -97,9 +118,10 @@ def _zeros(like: Any) -> np.ndarray:
 def _stacked(parts: list[Any], axis: int, out: Any, x: Any) -> Any:
     """Join rows (axis 0) or columns (axis -1) to a block of shape out.shape + x.shape."""
     shape = (*shape_of(out), *shape_of(x))
+    dtype = dtype_of(x) if dtype_of(out).kind != "c" else np.result_type(dtype_of(x), np.complex64)
     if not parts:
-        return np.zeros(shape, dtype_of(x))
-    return numpy.reshape(numpy.stack(parts, axis=axis), shape)
+        return np.zeros(shape, dtype)
+    return numpy.reshape(numpy.stack(parts, axis=axis), shape).astype(dtype, copy=False)
 
 
 def hessian(f: Callable[..., Any], *args: Any) -> Any:
@@ -141,6 +163,10 @@ def hvp(f: Callable[..., Any], x: Any, v: Any) -> Any:
     array or tree
         Like x. It costs about four evaluations of `f` (Pearlmutter 1994, doi:10.1162/neco.1994.6.1.147).
     """
+    xs, structure = tree.flatten(x)
+    vs, came = tree.flatten(v)
+    tree.check_same(structure, came, "hvp: the argument and the vector")
+    check_shapes("hvp: the vector", vs, "the argument", xs, tree.paths(x))
 
     def slope(x: Any) -> Any:
         gradient = value_and_grad(f, x, unused="zero")[1]

@@ -160,7 +160,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         cotangents, came = tree.flatten(cotangent)
         tree.check_same(structure, came, "vjp: the cotangent and the result")
         seeds: dict[int, Any] = {}
-        _check_shapes("vjp: the cotangent", cotangents, "the result", results, tree.paths(cotangent))
+        check_shapes("vjp: the cotangent", cotangents, "the result", results, tree.paths(cotangent))
         for c, r in zip(cotangents, results, strict=True):
             if run.own(r):
                 c = as_dtype(c if hasattr(c, "dtype") else np.asarray(c)[()], r.dtype)
@@ -340,7 +340,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     tangents = tuple(tangents)
     tree.check_same(tree.structure(tuple(primals)), tree.structure(tangents), "jvp: the primals and the tangents")
     paths = tree.paths(tangents)
-    _check_shapes("jvp: the tangent", tree.leaves(tangents), "the primal", tree.leaves(tuple(primals)), paths)
+    check_shapes("jvp: the tangent", tree.leaves(tangents), "the primal", tree.leaves(tuple(primals)), paths)
     value, pull = vjp(f, *primals)
     leaves, structure = tree.flatten(value)
     moving = [i for i, x in enumerate(leaves) if dtype_of(x).kind in "fc"]
@@ -358,7 +358,8 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     return value, tree.unflatten(structure, derivatives)
 
 
-def _check_shapes(what: str, given: list[Any], of: str, wanted: list[Any], paths: list[str]) -> None:
+def check_shapes(what: str, given: list[Any], of: str, wanted: list[Any], paths: list[str]) -> None:
+    """Raise a ShapeError that names the first leaf with another shape than its counterpart."""
     for x, y, path in zip(given, wanted, paths, strict=True):
         if np.shape(x) != np.shape(y):
             place = f" {path}" if path else ""
