@@ -203,11 +203,9 @@ def test_decoding_leaves_the_cache_it_was_given_alone():
         np.testing.assert_array_equal(old, new)
 
 
-def sliding_logits(params, ids, config, window):
-    """The full pass in which each position sees itself and the window - 1 before it."""
-    length = ids.shape[-1]
-    mask = sliding_window_mask(length, window)
-    rope = rope_table(length, config.head_dim, config.theta, dtype=np.float64)
+def masked_logits(params, ids, config, mask):
+    """The full pass in which each position sees what the mask says."""
+    rope = rope_table(ids.shape[-1], config.head_dim, config.theta, dtype=np.float64)
     x = embedding(params["embedding"], ids)
     for layer in params["blocks"]:
         x, _ = block(x, layer, config.head_dim, mask, rope)
@@ -224,8 +222,17 @@ def test_after_eviction_positions_go_on_counting():
         assert (cache.held, cache.position) == (3, t)
         scores, cache = decode(params, ids[:, t : t + 1], SMALL, cache)
         got.append(scores)
-    wanted = sliding_logits(params, ids, SMALL, window=4)
+    wanted = masked_logits(params, ids, SMALL, sliding_window_mask(14, 4))
     np.testing.assert_allclose(np.concatenate(got, axis=1), wanted[:, 4:], rtol=1e-12, atol=1e-12)
+
+
+def test_several_tokens_after_eviction_see_what_is_held_and_each_other_backwards():
+    params, ids = float64_params(SMALL), random_ids(SMALL, 2, 9)
+    _, cache = decode(params, ids[:, :5], SMALL)
+    got, _ = decode(params, ids[:, 5:], SMALL, cache.last(2))
+    mask = np.tri(9, dtype=bool)
+    mask[5:, :3] = False
+    np.testing.assert_allclose(got, masked_logits(params, ids, SMALL, mask)[:, 5:], rtol=1e-12, atol=1e-12)
 
 
 def test_a_cache_shorter_than_the_window_is_kept_whole():
