@@ -215,7 +215,7 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = tree.flatten((args, kwargs))
         generators = copy.deepcopy({i: x for i, x in enumerate(leaves) if isinstance(x, GENERATORS)})
-        wanted = [i for i, x in enumerate(leaves) if is_differentiable(x)]
+        wanted = [i for i, x in enumerate(leaves) if isinstance(x, Recorded) and dtype_of(x).kind in "fc"]
         seen: list[Any] = []
 
         def first(*args: Any, **kwargs: Any) -> Any:
@@ -230,7 +230,9 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
                 return f(*args_, **kwargs_)
 
             out, pull = vjp(again, *(leaves[i] for i in wanted))
-            if not all(map(_close, _sketch(out), seen)):
+            same = all(map(_close, _sketch(out), seen))
+            del out
+            if not same:
                 raise OverwrittenError(
                     f"{op.name} gave another value in the backward pass than in the forward pass, so that its gradient "
                     "would be wrong: something it uses besides its arguments was changed, or is random.\n"

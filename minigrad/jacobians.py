@@ -84,8 +84,9 @@ def _responses(linear: Callable[..., Any], inputs: list[Any], outputs: list[Any]
             continue
         found |= {(i, j): [] for j in range(len(outputs))}
         for unit in _units(x):
-            answers = linear(*_replaced([_zeros(y) for y in inputs], [i], [unit]))
-            turned = linear(*_replaced([_zeros(y) for y in inputs], [i], [1j * unit])) if unit.dtype.kind == "c" else None
+            zeros = [_zeros(y) for y in inputs]
+            answers = linear(*_replaced(zeros, [i], [unit]))
+            turned = linear(*_replaced(zeros, [i], [1j * unit])) if unit.dtype.kind == "c" else None
             for j, y in enumerate(outputs):
                 answer = answers[j]
                 if turned is not None and dtype_of(y).kind != "c":
@@ -166,7 +167,7 @@ def hvp(f: Callable[..., Any], x: Any, v: Any) -> Any:
     xs, structure = tree.flatten(x)
     vs, came = tree.flatten(v)
     tree.check_same(structure, came, "hvp: the argument and the vector")
-    check_shapes("hvp: the vector", vs, "the argument", xs, tree.paths(x))
+    check_shapes("hvp: the vector", vs, "the argument", [shape_of(leaf) for leaf in xs], tree.paths(x))
 
     def slope(x: Any) -> Any:
         gradient = value_and_grad(f, x, unused="zero")[1]

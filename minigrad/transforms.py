@@ -155,16 +155,20 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         results = [r._snapshot() if isinstance(r, Tensor) else r for r in results]
     finally:
         run.tape.open = False
+    # The values themselves are not kept: a result may be large, and the rules say what they need.
+    shapes = [np.shape(r) for r in results]
+    slots = [(r._slot, r.dtype) if run.own(r) else None for r in results]
 
     def pull(cotangent: Any) -> tuple[Any, ...]:
         cotangents, came = tree.flatten(cotangent)
         tree.check_same(structure, came, "vjp: the cotangent and the result")
         seeds: dict[int, Any] = {}
-        check_shapes("vjp: the cotangent", cotangents, "the result", results, tree.paths(cotangent))
-        for c, r in zip(cotangents, results, strict=True):
-            if run.own(r):
-                c = as_dtype(c if hasattr(c, "dtype") else np.asarray(c)[()], r.dtype)
-                seeds[r._slot] = seeds[r._slot] + c if r._slot in seeds else c
+        check_shapes("vjp: the cotangent", cotangents, "the result", shapes, tree.paths(cotangent))
+        for c, result in zip(cotangents, slots, strict=True):
+            if result is not None:
+                slot, dtype = result
+                c = as_dtype(c if hasattr(c, "dtype") else np.asarray(c)[()], dtype)
+                seeds[slot] = seeds[slot] + c if slot in seeds else c
         return tuple(run.structured(run.back(seeds, release=False)[0]))
 
     value = tree.unflatten(structure, [run.lower(r) for r in results])
@@ -340,7 +344,8 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     tangents = tuple(tangents)
     tree.check_same(tree.structure(tuple(primals)), tree.structure(tangents), "jvp: the primals and the tangents")
     paths = tree.paths(tangents)
-    check_shapes("jvp: the tangent", tree.leaves(tangents), "the primal", tree.leaves(tuple(primals)), paths)
+    shapes = [np.shape(x) for x in tree.leaves(tuple(primals))]
+    check_shapes("jvp: the tangent", tree.leaves(tangents), "the primal", shapes, paths)
     value, pull = vjp(f, *primals)
     leaves, structure = tree.flatten(value)
     moving = [i for i, x in enumerate(leaves) if dtype_of(x).kind in "fc"]
@@ -358,12 +363,12 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     return value, tree.unflatten(structure, derivatives)
 
 
-def check_shapes(what: str, given: list[Any], of: str, wanted: list[Any], paths: list[str]) -> None:
-    """Raise a ShapeError that names the first leaf with another shape than its counterpart."""
-    for x, y, path in zip(given, wanted, paths, strict=True):
-        if np.shape(x) != np.shape(y):
+def check_shapes(what: str, given: list[Any], of: str, wanted: list[tuple[int, ...]], paths: list[str]) -> None:
+    """Raise a ShapeError that names the first array with another shape than wanted."""
+    for x, shape, path in zip(given, wanted, paths, strict=True):
+        if np.shape(x) != shape:
             place = f" {path}" if path else ""
-            raise ShapeError(f"{what}{place} has shape {np.shape(x)}, {of} has {np.shape(y)} ({here()})")
+            raise ShapeError(f"{what}{place} has shape {np.shape(x)}, {of} has {shape} ({here()})")
 
 
 def stop_gradient(x: Any) -> Any:

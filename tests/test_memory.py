@@ -231,3 +231,15 @@ def test_a_sum_of_many_gradients_needs_no_copies():
         return sum(np.sum(x * k) for k in range(50))
 
     assert peak(lambda: minigrad.grad(shared, BIG)) < 10 * BIG.nbytes
+
+
+def test_a_pull_does_not_keep_the_result():
+    _, pull = minigrad.vjp(lambda x: np.concatenate([x + 1] * 10), BIG)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        _, pull = minigrad.vjp(lambda x: np.concatenate([x + 1] * 10), BIG)
+        assert tracemalloc.get_traced_memory()[0] < 2 * BIG.nbytes
+    finally:
+        tracemalloc.stop()
+    assert pull(np.ones(10 * BIG.size))[0][0] == 10
