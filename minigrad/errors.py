@@ -10,6 +10,7 @@
     ├── LeakedTensorError    (RuntimeError)         a Tensor used after the call that created it had ended
     ├── ShapeError           (ValueError)           an array of the wrong shape
     ├── DtypeError           (TypeError)            an array of the wrong dtype, such as an integer parameter
+    ├── AdjointMismatch      (AssertionError)       a gradient that was checked is wrong; has the report
     └── StructureError       (ValueError)           two trees that should have the same structure do not
 
     UnusedParameterWarning   (UserWarning)          a parameter that the loss does not depend on
@@ -30,6 +31,7 @@ from typing import Any
 import numpy
 
 __all__ = [
+    "AdjointMismatch",
     "ControlFlowError",
     "CutGraphError",
     "DtypeError",
@@ -89,6 +91,14 @@ class DtypeError(MinigradError, TypeError):
 
 class StructureError(MinigradError, ValueError):
     """Two trees should have the same structure and do not."""
+
+
+class AdjointMismatch(MinigradError, AssertionError):
+    """A gradient that was checked is wrong. The message is the report's text, `report` the report itself."""
+
+    def __init__(self, report: Any) -> None:
+        super().__init__(str(report))
+        self.report = report
 
 
 class UnusedParameterWarning(UserWarning):

@@ -1,0 +1,13 @@
+"""Checking gradients: generated ones against measured derivatives, and hand-written ones against generated ones.
+
+    check_gradients(f, *args)                      the generated gradient against values of the function
+    check_adjoint(forward, adjoint, *args)         an adjoint by hand, in every way there is
+    compare_adjoints(forward, adjoint, *args)      the first wrong line of an adjoint by hand
+
+Each returns a `Report`, or raises `AdjointMismatch` with it.
+"""
+
+from minigrad.check.checks import check_adjoint, check_gradients, compare_adjoints
+from minigrad.check.report import Report
+
+__all__ = ["Report", "check_adjoint", "check_gradients", "compare_adjoints"]

@@ -1,0 +1,330 @@
+"""A function with one small edit: an operator, a variable, a number, an axis, a transposition, a term or a factor.
+
+Used to find how a wrong line could have been meant. An edit counts only if everything comes out right with it, so a
+long list of candidates does no harm but time. What takes something away or exchanges it comes before what adds.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+import inspect
+import linecache
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import CodeType, FunctionType
+from typing import Any
+
+__all__ = ["COSTS", "Edit", "Source", "edited"]
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What was changed, how far-fetched it is (less is simpler), and the function with it."""
+
+    line: int
+    before: str
+    after: str
+    cost: int
+    code: CodeType
+    number: Callable[[float], Edit | None] | None = None  # the edit with another number in it, for one to be found
+
+    @property
+    def text(self) -> str:
+        """The change, for the report."""
+        return f"`{self.after}` in place of `{self.before}`"
+
+
+@contextmanager
+def edited(function: FunctionType, edit: Edit) -> Iterator[None]:
+    """Within this context the function is the edited one, for whoever calls it."""
+    before = function.__code__
+    function.__code__ = edit.code
+    try:
+        yield
+    finally:
+        function.__code__ = before
+
+
+class Source:
+    """The syntax tree of a function, from its file.
+
+    Raises
+    ------
+    LookupError
+        If the source cannot be read.
+    """
+
+    def __init__(self, function: Any) -> None:
+        function = getattr(function, "func", function)
+        function = inspect.unwrap(getattr(function, "__func__", function))
+        if not isinstance(function, FunctionType):
+            raise LookupError("not a Python function")
+        self.function = function
+        code = function.__code__
+        found = _definitions(code.co_filename, len(linecache.getlines(code.co_filename)))
+        candidates = [d for d in found if d.name == code.co_name and _first(d) == code.co_firstlineno]
+        if not candidates:
+            raise LookupError(f"the source of {function.__qualname__} cannot be read")
+        self.definition = candidates[0]
+        owner = function.__qualname__.rsplit(".", 2)[-2:]
+        self.owner = owner[0] if len(owner) == 2 and owner[0].isidentifier() else None
+
+    def statements(self) -> list[ast.stmt]:
+        """Return the simple statements, in order, and the headers of the others."""
+        return _simple_statements(self.definition)
+
+    def edits(self, line: int, cost: int) -> Iterator[Edit]:
+        """Yield the edits of this cost of the statement that begins at a line."""
+        names = [a.arg for a in (*self.definition.args.posonlyargs, *self.definition.args.args)]
+        for i, statement in enumerate(self.statements()):
+            if statement.lineno == line:
+                seen = {ast.unparse(statement)}
+                for path, node in _expressions(statement):
+                    for new in _CHANGES[cost](node, list(dict.fromkeys(names))):
+                        edit = self._edit(i, path, node, new, cost, seen)
+                        if edit is not None:
+                            yield edit
+            names += [n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+
+    def _edit(self, i: int, path: Path, node: ast.expr, new: ast.expr, cost: int, seen: set[str]) -> Edit | None:
+        definition = copy.deepcopy(self.definition)
+        place = _simple_statements(definition)[i]
+        _replace(place, path, copy.deepcopy(new))
+        text = ast.unparse(ast.fix_missing_locations(place))
+        if text in seen:
+            return None
+        seen.add(text)
+        code = self._compiled(definition)
+        if code is None:
+            return None
+        edit = Edit(place.lineno, ast.unparse(node), ast.unparse(new), cost, code)
+        unknown = [n for n in ast.walk(new) if isinstance(n, ast.Constant) and getattr(n, "unknown", False)]
+        if not unknown:
+            return edit
+
+        def with_number(c: float) -> Edit | None:
+            unknown[0].value = c
+            return self._edit(i, path, node, new, cost, set())
+
+        return replace(edit, number=with_number)
+
+    def _compiled(self, definition: ast.FunctionDef) -> CodeType | None:
+        """Return the code of an edited definition, to take the place of the original's; None if it does not fit."""
+        definition.decorator_list = []
+        wanted = self.function.__code__.co_freevars
+        inner: ast.stmt = definition
+        if self.owner is not None:
+            inner = ast.ClassDef(self.owner, [], [], [inner], [])
+        outer = ast.parse("def factory():\n    pass").body[0]
+        assert isinstance(outer, ast.FunctionDef)
+        free = [ast.Assign([ast.Name(n, ast.Store())], ast.Constant(None)) for n in wanted if n != "__class__"]
+        outer.body = [*free, inner]
+        module = ast.fix_missing_locations(ast.Module([outer], []))
+        try:
+            whole = compile(module, self.function.__code__.co_filename, "exec")
+        except (SyntaxError, ValueError):
+            return None
+        codes = [c for c in _codes_in(whole) if c.co_name == definition.name]
+        return codes[0] if codes and codes[0].co_freevars == wanted else None
+
+
+def _simple_statements(definition: ast.FunctionDef) -> list[ast.stmt]:
+    found: list[ast.stmt] = []
+
+    def visit(body: Sequence[ast.stmt]) -> None:
+        for s in body:
+            if not isinstance(s, (ast.FunctionDef, ast.ClassDef)) and not _is_docstring(s):
+                found.append(s)
+                for name in ("body", "orelse", "finalbody"):
+                    visit(getattr(s, name, []))
+
+    visit(definition.body)
+    return found
+
+
+def _codes_in(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _codes_in(constant)
+
+
+@functools.lru_cache(maxsize=64)
+def _definitions(file: str, length: int) -> list[ast.FunctionDef]:
+    try:
+        module = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return []
+    return [n for n in ast.walk(module) if isinstance(n, ast.FunctionDef)]
+
+
+def _first(definition: ast.FunctionDef) -> int:
+    return min([definition.lineno, *(d.lineno for d in definition.decorator_list)])
+
+
+def _is_docstring(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+Path = tuple[tuple[str, int | None], ...]
+
+
+def _expressions(statement: ast.stmt) -> Iterator[tuple[Path, ast.expr]]:
+    """Yield the expressions that a statement computes, outer ones first, with the way to them."""
+    queue: list[tuple[ast.AST, Path]] = [(statement, ())]
+    while queue:
+        node, path = queue.pop(0)
+        for name, value in ast.iter_fields(node):
+            if isinstance(node, ast.stmt) and name in ("targets", "target", "annotation", "body", "orelse"):
+                continue
+            for i, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
+                if isinstance(child, ast.expr):
+                    yield (*path, (name, i)), child
+                if isinstance(child, (ast.expr, ast.keyword)):
+                    queue.append((child, (*path, (name, i))))
+
+
+def _replace(node: Any, path: Path, new: ast.AST) -> None:
+    for name, i in path[:-1]:
+        node = getattr(node, name) if i is None else getattr(node, name)[i]
+    name, i = path[-1]
+    if i is None:
+        setattr(node, name, new)
+    else:
+        getattr(node, name)[i] = new
+
+
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.MatMult)
+_COMPARISONS = (ast.Gt, ast.Lt, ast.GtE, ast.LtE, ast.Eq, ast.NotEq)
+_REDUCTIONS = ("sum", "mean", "max", "min", "prod", "std", "var")
+
+
+def _exchanges(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
+    """Yield what an expression becomes when something in it is taken away or exchanged for something else."""
+    match node:
+        case ast.BinOp(left, op, right):
+            for other in _ARITHMETIC:
+                if not isinstance(op, other):
+                    yield ast.BinOp(left, other(), right)
+            yield left
+            yield right
+            yield ast.BinOp(right, op, left)
+            if isinstance(op, ast.MatMult):
+                yield ast.BinOp(_turned(left), op, right)
+                yield ast.BinOp(left, op, _turned(right))
+        case ast.UnaryOp(ast.USub(), operand):
+            yield operand
+        case ast.Constant(bool() as value):
+            yield ast.Constant(not value)
+        case ast.Compare(left, [op], comparators):
+            for other in _COMPARISONS:
+                if not isinstance(op, other):
+                    yield ast.Compare(left, [other()], comparators)
+        case ast.Name(name, ast.Load()):
+            for other in names:
+                if other != name:
+                    yield ast.Name(other, ast.Load())
+            yield _turned(node)
+        case ast.Attribute(value, "T"):
+            yield value
+        case ast.Call():
+            yield from _other_calls(node)
+        case ast.Tuple(elts, ast.Load()) if len(elts) > 1:
+            for i in range(len(elts)):
+                for j in range(i):
+                    swapped = list(elts)
+                    swapped[i], swapped[j] = swapped[j], swapped[i]
+                    yield ast.Tuple(swapped, ast.Load())
+        case ast.Subscript(value, ast.Constant(str()), ctx):
+            yield from (ast.Subscript(value, ast.Constant(key), ctx) for key in names)
+
+
+def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
+    method = isinstance(node.func, ast.Attribute)
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    plain = [a for a in node.args if not isinstance(a, ast.Starred)]
+    yield from plain[:1]
+    if method and not _is_module(node.func.value):  # type: ignore[attr-defined]
+        yield node.func.value  # type: ignore[attr-defined]
+    for i in range(len(plain)):
+        for j in range(i):
+            args = list(node.args)
+            args[i], args[j] = args[j], args[i]
+            yield ast.Call(node.func, args, node.keywords)
+    for i, keyword in enumerate(node.keywords):
+        rest = node.keywords[:i] + node.keywords[i + 1 :]
+        yield ast.Call(node.func, node.args, rest)
+        if keyword.arg == "axis":
+            for axis in (-1, 0, 1, -2, None):
+                yield ast.Call(node.func, node.args, [*rest, ast.keyword("axis", ast.Constant(axis))])
+    if name in _REDUCTIONS and method:
+        for other in _REDUCTIONS[:4]:
+            if other != name:
+                yield ast.Call(ast.Attribute(node.func.value, other, ast.Load()), node.args, node.keywords)  # type: ignore[attr-defined]
+        if not any(k.arg == "keepdims" for k in node.keywords):
+            yield ast.Call(node.func, node.args, [*node.keywords, ast.keyword("keepdims", ast.Constant(True))])
+
+
+def _numbers(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
+    """Yield a number in place of another: some integers, or one to be found."""
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        yield _unknown()
+        if type(node.value) is int:
+            for number in (node.value + 1, node.value - 1, node.value + 2, node.value - 2, -node.value, 0, 1, -1):
+                yield ast.Constant(number)
+
+
+def _unknown() -> ast.Constant:
+    constant = ast.Constant(1.0)
+    constant.unknown = True  # type: ignore[attr-defined]
+    return constant
+
+
+def _takes_insertions(node: ast.expr) -> bool:
+    return not isinstance(node, (ast.Constant, ast.Tuple, ast.Slice, ast.Starred)) and not _is_module(node)
+
+
+def _insertions(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
+    """Yield what an expression becomes when a sign, a factor, a term or a transposition is put in."""
+    if not _takes_insertions(node):
+        return
+    yield ast.BinOp(_unknown(), ast.Mult(), node)
+    yield ast.UnaryOp(ast.USub(), node)
+    yield ast.BinOp(ast.Constant(1), ast.Sub(), node)
+    yield ast.BinOp(ast.Constant(1), ast.Add(), node)
+    for name in names:
+        for op in (ast.Mult, ast.Div, ast.Add, ast.Sub):
+            yield ast.BinOp(node, op(), ast.Name(name, ast.Load()))
+        yield ast.Call(
+            ast.Attribute(node, "reshape", ast.Load()), [ast.Attribute(ast.Name(name, ast.Load()), "shape", ast.Load())], []
+        )
+    if not isinstance(node, ast.Name):
+        yield _turned(node)
+
+
+def _terms(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
+    """Yield an expression with a term put in: a number to be found, times a variable or a product of two."""
+    if not _takes_insertions(node):
+        return
+    yield ast.BinOp(node, ast.Add(), _unknown())
+    for name in names:
+        yield ast.BinOp(node, ast.Add(), ast.BinOp(_unknown(), ast.Mult(), ast.Name(name, ast.Load())))
+    for i, a in enumerate(names):
+        for b in names[i:]:
+            both = ast.BinOp(ast.Name(a, ast.Load()), ast.Mult(), ast.Name(b, ast.Load()))
+            yield ast.BinOp(node, ast.Add(), ast.BinOp(_unknown(), ast.Mult(), both))
+
+
+def _turned(node: ast.expr) -> ast.expr:
+    return ast.Attribute(node, "T", ast.Load())
+
+
+def _is_module(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id in ("np", "numpy", "math")
+
+
+_CHANGES = {1: _exchanges, 2: _numbers, 3: _insertions, 4: _terms}
+COSTS = tuple(_CHANGES)

@@ -1,0 +1,125 @@
+"""Experiments on a hand-written adjoint: it is run again with another value in a variable, or with an edited line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from minigrad.check.comparison import compare
+from minigrad.check.edits import COSTS, Edit, Source, edited
+from minigrad.check.lines import code_of, first_line
+from minigrad.check.subject import Subject
+from minigrad.check.watch import Watch
+from minigrad.errors import SourceLine
+
+__all__ = ["Laboratory"]
+
+
+class Laboratory:
+    """Runs an adjoint again and again, and tells which of its gradients are right.
+
+    Parameters
+    ----------
+    subject, gs
+        What is run, and for which cotangents.
+    wanted, tolerances
+        The right gradients, and how far each may be off.
+    seconds
+        How long the experiments may take in all.
+    """
+
+    def __init__(
+        self, subject: Subject, gs: Sequence[Any], wanted: Sequence[Any], tolerances: Sequence[float], seconds: float
+    ) -> None:
+        self.subject = subject
+        self.gs = gs
+        self.wanted = wanted
+        self.tolerances = tolerances
+        self.root = code_of(subject.shown[1])
+        self.deadline = time.monotonic() + seconds
+        try:
+            self.source: Source | None = Source(subject.shown[1])
+        except LookupError:
+            self.source = None
+
+    def run(self, changes: Mapping[int, Any] | None = None) -> tuple[list[Any] | None, Watch, Exception | None]:
+        """Return the gradients (None if the adjoint raised), what was seen, and what was raised."""
+        watch = Watch(self.root, dict(changes or {}))
+        try:
+            with np.errstate(all="ignore"):
+                found = self.subject.by_leaf(watch.run(lambda: self.subject.gradients(self.gs)))
+        except Exception as error:  # whatever the adjoint raises is an answer
+            return None, watch, error
+        return found, watch, None
+
+    def right(self, gradients: Sequence[Any] | None) -> frozenset[int]:
+        """Return which leaves have the right gradient."""
+        if gradients is None:
+            return frozenset()
+        return frozenset(
+            i
+            for i, (g, w, t) in enumerate(zip(gradients, self.wanted, self.tolerances, strict=True))
+            if compare("", "", g, w, t).right
+        )
+
+    def gradients_with(self, edit: Edit) -> list[Any] | None:
+        """Return the gradients that an edited adjoint gives, None if it raises."""
+        assert self.source is not None
+        with edited(self.source.function, edit), np.errstate(all="ignore"):
+            try:
+                return self.subject.by_leaf(self.subject.gradients(self.gs))
+            except Exception:  # most edits make no sense
+                return None
+
+    def cure(self, lines: Sequence[int], others: Sequence[int] = (), most: int = COSTS[-1]) -> Edit | None:
+        """Return the simplest edit of one of the lines with which everything is right, in the order of the lines.
+
+        Of the other lines only what takes away or exchanges something is tried, after the first lines.
+        """
+        for cost in COSTS[:most] if self.source is not None else ():
+            for line in (*lines, *(others if cost <= 2 else ())):
+                for edit in self.source.edits(line, cost):  # type: ignore[union-attr]
+                    if time.monotonic() > self.deadline:
+                        return None
+                    cure = self._with_its_number(edit) if edit.number else edit
+                    if cure is not None and len(self.right(self.gradients_with(cure))) == len(self.wanted):
+                        return cure
+        return None
+
+    def _with_its_number(self, edit: Edit) -> Edit | None:
+        """Return an edit with the number that makes the gradients right, if they depend on it in a straight line."""
+        assert edit.number is not None
+        at_one, two = self._flat(self.gradients_with(edit)), edit.number(2.0)
+        at_two = None if two is None or at_one is None else self._flat(self.gradients_with(two))
+        if at_one is None or at_two is None:
+            return None
+        with np.errstate(all="ignore"):
+            slope, missing = at_two - at_one, self._flat(self.wanted) - at_one
+            c = 1 + np.vdot(slope, missing).real / np.vdot(slope, slope).real
+            fits = np.all(np.abs(missing - (c - 1) * slope) <= 1 + 1e-6 * np.max(np.abs(missing), initial=0))
+        if not np.isfinite(c) or not fits:
+            return None
+        near = [n for n in (round(c), round(2 * c) / 2, round(3 * c) / 3, round(c, 6)) if abs(n - c) <= 1e-9 * abs(c)]
+        return edit.number(float(near[0] if near else c))
+
+    def _flat(self, gradients: Sequence[Any] | None) -> Any:
+        """Return all gradients as one array, each in units of its tolerance; None if a shape is wrong."""
+        if gradients is None:
+            return None
+        pairs = list(zip(gradients, self.wanted, strict=True))
+        if any(g is None or np.shape(g) != np.shape(w) for g, w in pairs):
+            return None
+        return np.concatenate([np.ravel(np.asarray(g)) / t for g, t in zip(gradients, self.tolerances, strict=True)])
+
+    def raised_at(self, error: BaseException) -> SourceLine | None:
+        """Return the line of the adjoint itself at which something was raised."""
+        found, trace = None, error.__traceback__
+        while trace is not None:
+            code = trace.tb_frame.f_code
+            if code is self.root:
+                return SourceLine(code.co_filename, first_line(code.co_filename, trace.tb_lineno))
+            trace = trace.tb_next
+        return found

@@ -1,0 +1,227 @@
+"""The line of a hand-written adjoint that is wrong, found by experiment.
+
+First each variable is held against what is known to be right. Those that are nothing known are suspects, in the order
+of the computation. A suspect is tried: the adjoint is run again with what the variable should be in its place. If
+everything then comes out right, its line is the wrong one. Where what it should be is not known, small edits of the
+lines in question are tried instead. If neither tells, the line that returns, or the first suspect, is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from minigrad.check.edits import Edit
+from minigrad.check.generated import Generated
+from minigrad.check.laboratory import Laboratory
+from minigrad.check.lines import statements
+from minigrad.check.sightings import Sighting, sight
+from minigrad.check.subject import Subject
+from minigrad.check.truths import Known, Truths, shaped
+from minigrad.check.watch import Watch
+from minigrad.errors import SourceLine
+
+__all__ = ["WrongLine", "locate"]
+
+MOST_CANDIDATES = 24
+
+
+@dataclass
+class WrongLine:
+    """The line that is wrong, and why it is thought so.
+
+    Attributes
+    ----------
+    line, function, variable
+        Where it is, and what it assigns; the variable is None for the line that returns.
+    confirmed
+        With the right value in place of the variable, or with a small edit, everything comes out right.
+    why
+        What was found out about it.
+    meant
+        The right value of the variable, where it is known.
+    cure
+        The edit that makes everything right.
+    sightings
+        What is known of every variable of the adjoint, in order.
+    raised
+        What the adjoint raised, if it did.
+    """
+
+    line: SourceLine
+    function: str
+    variable: str | None
+    confirmed: bool
+    why: str
+    meant: Known | None = None
+    cure: str | None = None
+    sightings: list[Sighting] = field(default_factory=list)
+    raised: str | None = None
+
+    @property
+    def before(self) -> Sighting | None:
+        """The last variable before it that is right."""
+        earlier = [s for s in self.sightings if s.assignment.line.line < self.line.line and s.status == "right"]
+        return earlier[-1] if earlier else None
+
+    def __str__(self) -> str:
+        head = f"first wrong line: {self.line}\n    {f'`{self.variable}`' if self.variable else 'it'} {self.why}"
+        if self.cure:
+            head += f"\n    everything is right with {self.cure}"
+        elif self.confirmed:
+            head += "\n    everything is right once it is"
+        return head
+
+
+def locate(
+    subject: Subject,
+    generated: Generated,
+    gs: Sequence[Any],
+    tolerances: Sequence[float],
+    mapping: Mapping[str, str] | None = None,
+    relative: float = 1e-7,
+    seconds: float = 20.0,
+) -> WrongLine | None:
+    """Return the line that is wrong; None if the gradients are right or the adjoint cannot be watched.
+
+    Parameters
+    ----------
+    subject, generated
+        What is checked, and the truth about it.
+    gs
+        Cotangents of the results.
+    tolerances
+        How far each gradient may be off.
+    mapping
+        Which variable of the adjoint is the gradient of which variable of the forward, where the names do not say.
+    relative
+        How well a variable must agree with what it is recognised as.
+    seconds
+        How long the experiments may take.
+    """
+    lab = Laboratory(subject, gs, generated.gradients(gs), tolerances, seconds)
+    if lab.root is None:
+        return None
+    gradients, watch, error = lab.run()
+    right = lab.right(gradients)
+    if len(right) == len(lab.wanted):
+        return None
+    truths = Truths(generated.truths, relative, mapping)
+    arguments = dict(zip(subject.names, subject.leaves, strict=True)) | ({"g": gs[0]} if len(gs) == 1 else {})
+    sightings = sight([a for a in watch.assignments if a.frame == 0], truths, arguments)
+    raised = None if error is None else lab.raised_at(error)
+    last = raised or _return_line(watch)
+    relevant = _relevant(lab, sightings, last)
+    suspects = [s for s in relevant if s.suspicious]
+    found = _by_truth(lab, suspects, truths, right)
+    rivals = [s for s in suspects if s.status != "right" and (found is None or s.assignment.line.line < found.line.line)]
+    if found is not None and found.confirmed and not rivals:
+        found.cure = _text(lab.cure([found.line.line], most=1))
+    else:
+        rest = [s for s in relevant if not s.suspicious]
+        found = (
+            _by_edit(lab, suspects, rest, found, last)
+            or found
+            or _by_truth(lab, rest, truths, right)
+            or _by_elimination(suspects, last, raised)
+        )
+    if found is not None:
+        found.sightings = sightings
+        found.raised = None if error is None else f"{type(error).__name__}: {error}"
+    return found
+
+
+def _return_line(watch: Watch) -> SourceLine | None:
+    last = [r for r in watch.returns if r.frame == 0]
+    return last[-1].line if last else None
+
+
+def _relevant(lab: Laboratory, sightings: Sequence[Sighting], last: SourceLine | None) -> list[Sighting]:
+    """Return the variables that the last line depends on, in order."""
+    assert lab.root is not None
+    needed: set[str] = set()
+    for statement in statements(lab.root).values():
+        if last is None or statement.line == last.line:
+            needed |= statement.reads
+    kept = []
+    for s in reversed(sightings):
+        a = s.assignment
+        name = a.name.removesuffix(a.path)
+        if name in needed or (name not in a.reads and any(c in name for c in ".[")):  # attributes are results too
+            needed |= a.reads
+            kept.append(s)
+    return kept[::-1]
+
+
+def _by_truth(
+    lab: Laboratory, suspects: Sequence[Sighting], truths: Truths, right: frozenset[int]
+) -> WrongLine | None:
+    """Put what a variable should be in its place: does everything come out right?"""
+    partly: WrongLine | None = None
+    for s in suspects:
+        for known, value in _candidates(s, truths):
+            now = lab.right(lab.run({s.assignment.step: value})[0])
+            if now > right:
+                a = s.assignment
+                found = WrongLine(
+                    a.line, a.function, a.name, len(now) == len(lab.wanted), f"should be {known.text}", known
+                )
+                if found.confirmed:
+                    return found
+                partly = partly or found
+    return partly
+
+
+def _candidates(s: Sighting, truths: Truths) -> Iterator[tuple[Known, Any]]:
+    """Yield what a variable could be meant to be, in its shape: by its name first, then anything of its size."""
+    value = s.assignment.value
+    if not isinstance(value, (np.ndarray, np.floating)) or value.dtype.kind not in "fc":
+        return
+    count = 0
+    parts = [k for k in truths.known if k.kind == "part"]
+    for known in [*s.meant, *(k for k in truths.known if k.kind != "part"), *parts]:
+        for candidate in shaped(known.value, value):
+            count += 1
+            if count > MOST_CANDIDATES:
+                return
+            yield known, candidate.astype(value.dtype)
+
+
+def _by_edit(
+    lab: Laboratory, suspects: Sequence[Sighting], rest: Sequence[Sighting], found: WrongLine | None,
+    last: SourceLine | None,
+) -> WrongLine | None:
+    """Edit the lines in question in small ways: does everything come out right?"""
+    by_line = {s.assignment.line.line: s for s in (*rest, *suspects)}
+    first = sorted({s.assignment.line.line for s in suspects} | {p.line for p in (found and found.line, last) if p})
+    others = sorted({s.assignment.line.line for s in rest} - set(first))
+    cure = lab.cure(first, others)
+    if cure is None or lab.root is None:
+        return None
+    if found is not None and found.line.line == cure.line:
+        found.cure = cure.text
+        return found
+    variable = by_line[cure.line].assignment.name if cure.line in by_line else None
+    place = SourceLine(lab.root.co_filename, cure.line)
+    return WrongLine(place, lab.root.co_name, variable, True, "is not what it should be", cure=cure.text)
+
+
+def _text(edit: Edit | None) -> str | None:
+    return None if edit is None else edit.text
+
+
+def _by_elimination(
+    suspects: Sequence[Sighting], last: SourceLine | None, raised: SourceLine | None
+) -> WrongLine | None:
+    """Name what is left: the first suspect, or the line that raised or returns."""
+    for status in ("wrong", "unknown", "right"):
+        for s in suspects:
+            value = np.asarray(s.assignment.value)
+            if s.status == status and value.dtype.kind in "fc" and np.any(value):  # a buffer of zeros is none
+                return WrongLine(s.assignment.line, s.assignment.function, s.assignment.name, False, s.text)
+    if last is None:
+        return None
+    return WrongLine(last, "", None, False, "raised" if raised else "is wrong, and every variable before it is right")

@@ -1,0 +1,204 @@
+"""What a check found: as text, as one self-contained page, as JSON."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minigrad.check.comparison import Comparison
+from minigrad.check.conditions import Condition
+from minigrad.check.evidence import Evidence
+from minigrad.check.locate import WrongLine
+from minigrad.errors import AdjointMismatch
+
+__all__ = ["Listing", "Report"]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The source of a function with its file and first line."""
+
+    name: str
+    file: str
+    start: int
+    lines: tuple[str, ...]
+
+    @classmethod
+    def of(cls, f: Any) -> Listing | None:
+        """Return the listing of a function, None where its source cannot be read."""
+        f = inspect.unwrap(getattr(f, "func", f)) if callable(f) else f
+        try:
+            lines, start = inspect.getsourcelines(f)
+            file = inspect.getsourcefile(f) or ""
+        except (OSError, TypeError):
+            return None
+        return cls(getattr(f, "__name__", type(f).__name__), file, max(start, 1), tuple(x.rstrip("\n") for x in lines))
+
+
+@dataclass
+class Report:
+    """What was compared, looked at and found. `str(report)` is the text.
+
+    Attributes
+    ----------
+    title
+        What was checked against what.
+    reference
+        What the right gradients are known from, and why that can be believed.
+    comparisons
+        For every result and every argument.
+    conditions, variations
+        What else must hold, and the same comparison in other shapes.
+    evidence
+        What was measured from the forward function alone.
+    culprit
+        The first wrong line.
+    formula
+        The generated formula of what is wrong.
+    """
+
+    title: str
+    reference: str = ""
+    comparisons: list[Comparison] = field(default_factory=list)
+    conditions: list[Condition] = field(default_factory=list)
+    variations: list[Condition] = field(default_factory=list)
+    evidence: list[Evidence] = field(default_factory=list)
+    culprit: WrongLine | None = None
+    formula: str = ""
+    notes: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    forward: Listing | None = None
+    adjoint: Listing | None = None
+
+    @property
+    def right(self) -> bool:
+        """Whether nothing wrong was found. Remarks are not wrong."""
+        return not self.errors and not self.wrong and all(e.agrees for e in self.evidence)
+
+    @property
+    def wrong(self) -> list[Comparison | Condition]:
+        """The comparisons and conditions that do not hold."""
+        conditions = [c for c in (*self.conditions, *self.variations) if not c.holds and not c.remark]
+        return [*(c for c in self.comparisons if not c.right), *conditions]
+
+    def require(self) -> Report:
+        """Return the report if nothing is wrong.
+
+        Raises
+        ------
+        AdjointMismatch
+            With the report, if something is.
+        """
+        if not self.right:
+            raise AdjointMismatch(self)
+        return self
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> list[str]:
+        lines = [f"{self.title}: {'right' if self.right else 'WRONG'}"]
+        lines += [f"  {e}" for e in self.errors]
+        for c in sorted(self.comparisons, key=lambda c: c.right):
+            lines += _indented(str(c))
+        if self.culprit is not None:
+            lines += ["", *_indented(str(self.culprit)), *_indented(self.neighbours(), 4)]
+            if self.formula:
+                lines += ["  the generated adjoint computes it as", *_indented(self.formula, 6)]
+        failed = [c for c in (*self.conditions, *self.variations) if not c.holds]
+        if failed:
+            lines += ["", *(line for c in failed for line in _indented(("remark, " if c.remark else "") + str(c)))]
+        held = sum(c.holds for c in self.conditions)
+        if self.conditions:
+            lines += ["", f"  {held} of {len(self.conditions)} conditions hold"]
+        if self.variations:
+            lines.append(f"  right in {sum(c.holds for c in self.variations)} of {len(self.variations)} other shapes")
+        if self.reference:
+            lines += _indented(f"reference: {self.reference}")
+        shown = [e for e in self.evidence if not e.agrees or not e.decided or e.kinks or len(self.evidence) <= 3]
+        lines += [line for e in shown for line in _indented(str(e))]
+        lines += [line for n in self.notes for line in _indented(f"note: {n}")]
+        return lines
+
+    def neighbours(self, around: int = 2) -> str:
+        """Return the lines around the wrong one, each with what is known of what it assigns."""
+        if self.culprit is None or self.adjoint is None:
+            return ""
+        wrong, first = self.culprit.line.line, self.adjoint.start
+        known = {s.assignment.line.line: s.text for s in self.culprit.sightings}
+        rows = []
+        for n in range(max(first, wrong - around), min(first + len(self.adjoint.lines), wrong + around + 1)):
+            mark = ">" if n == wrong else " "
+            what = f"    # {known[n]}" if n in known and n != wrong else ""
+            rows.append(f"{mark} {n:4} {self.adjoint.lines[n - first]}{what}")
+        return "\n".join(rows)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what `json` can write."""
+        culprit = self.culprit
+        return {
+            "title": self.title,
+            "right": self.right,
+            "errors": self.errors,
+            "reference": self.reference,
+            "comparisons": [_comparison(c) for c in self.comparisons],
+            "conditions": [vars(c) for c in (*self.conditions, *self.variations)],
+            "evidence": [
+                {"name": e.name, "method": e.method, "why": e.why, "agrees": e.agrees, "decided": e.decided,
+                 "pairs": [list(map(_number, p)) for p in e.pairs], "chance_of_a_false_pass": _number(e.chance())}
+                for e in self.evidence
+            ],
+            "wrong_line": None if culprit is None else {
+                "file": culprit.line.file, "line": culprit.line.line, "text": culprit.line.text,
+                "variable": culprit.variable, "why": culprit.why, "confirmed": culprit.confirmed,
+                "cure": culprit.cure, "raised": culprit.raised,
+            },
+            "formula": self.formula,
+            "notes": self.notes,
+        }
+
+    def json(self, path: str | Path | None = None) -> str:
+        """Return the report as JSON, and write it to a file if there is a path."""
+        text = json.dumps(self.as_dict(), indent=1, allow_nan=False)
+        if path is not None:
+            Path(path).write_text(text + "\n", encoding="utf-8")
+        return text
+
+    def html(self, path: str | Path | None = None) -> str:
+        """Return the report as one self-contained page, and write it to a file if there is a path."""
+        from minigrad.check.page import page
+
+        text = page(self)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+
+def _indented(text: str, by: int = 2) -> list[str]:
+    return [" " * by + line if line else "" for line in text.splitlines()]
+
+
+def _number(x: Any) -> Any:
+    """Return a number that JSON has: a string for NaN and infinity."""
+    x = x.real if isinstance(x, complex) else float(x)
+    return x if math.isfinite(x) else str(x)
+
+
+def _comparison(c: Comparison) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "result": c.result, "argument": c.name, "right": c.right, "error": _number(c.error),
+        "tolerance": _number(c.tolerance), "shape": list(np.shape(c.wanted)),
+        "got_shape": None if c.got is None else list(np.shape(c.got)), "diagnosis": c.diagnosis,
+    }
+    if c.index is not None:
+        found |= {
+            "index": list(c.index), "got": _number(complex(c.got[c.index])), "expected": _number(complex(c.wanted[c.index])),
+            "ratio": None if c.ratio is None else _number(c.ratio),
+        }
+    return found

@@ -1,0 +1,92 @@
+"""Each variable of a hand-written adjoint held against what is known to be right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from minigrad.check.forms import form_of
+from minigrad.check.truths import Known, Truths
+from minigrad.check.watch import Assignment
+
+__all__ = ["Sighting", "sight"]
+
+
+@dataclass
+class Sighting:
+    """A variable that a statement assigned, and what is known of its value.
+
+    Attributes
+    ----------
+    status
+        "right": it is a value or a gradient of the forward pass, in some form. "wrong": by its name it should be one
+        and is not. "unknown": neither; a person who writes an adjoint is free to compute what the forward did not.
+    known, form
+        What it is, and how it shows it.
+    meant
+        What it should be, by its name.
+    """
+
+    assignment: Assignment
+    status: str
+    known: Known | None = None
+    form: str = ""
+    meant: list[Known] = field(default_factory=list)
+    same_as: str | None = None  # a variable or an argument that has the same value already
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether it could be to blame: it is nothing known, or something known that it is not called, or no news."""
+        misnamed = bool(self.meant) and self.known is not None and all(k.truth is not self.known.truth for k in self.meant)
+        return self.status != "right" or misnamed or self.same_as is not None
+
+    @property
+    def text(self) -> str:
+        """What is known of it, for the report."""
+        if self.status == "right" and self.known is not None:
+            same = f", and the same as {self.same_as}" if self.same_as else ""
+            return f"is {self.known.text}" + (f" ({self.form})" if self.form else "") + same
+        if self.status == "wrong":
+            return f"should be {self.meant[0].text} and is not"
+        return "is nothing that the forward pass or its gradient has"
+
+
+def sight(assignments: Sequence[Assignment], truths: Truths, arguments: Mapping[str, Any]) -> list[Sighting]:
+    """Return what is known of each variable, in the order of assignment.
+
+    Of a variable that one statement assigns again and again, in a loop, only the last value counts.
+    """
+    earlier = [(name, np.asarray(x)) for name, x in arguments.items()]
+    last: dict[tuple[int, int, str], Assignment] = {}
+    for a in assignments:
+        key = (a.frame, a.line.line, a.name)
+        last.pop(key, None)
+        last[key] = a
+    sightings = [_sight(a, truths) for a in last.values()]
+    for s in sightings:
+        value = np.asarray(s.assignment.value)
+        if value.dtype.kind == "f" and value.size > 1:
+            same = (name for name, x in earlier if name != s.assignment.name and form_of(value, x, 1e-9) in ("", "reshaped"))
+            s.same_as = next(same, None)
+            earlier.append((s.assignment.name, value))
+    return sightings
+
+
+def _sight(a: Assignment, truths: Truths) -> Sighting:
+    found = truths.find(a.value)
+    meant = truths.meant_by(a.name)
+    if meant is None or not isinstance(a.value, (np.ndarray, np.floating)):
+        return Sighting(a, "unknown") if found is None else Sighting(a, "right", *found)
+    candidates, kind = meant
+    wanted = [
+        Known(np.asarray(value), t, kind)
+        for t in candidates
+        for value in ([t.value] if kind == "value" else [t.gradient])
+        if value is not None and np.size(value) == np.size(a.value)
+    ]
+    if found is not None:
+        return Sighting(a, "right", *found, meant=wanted)
+    return Sighting(a, "wrong" if wanted else "unknown", meant=wanted)

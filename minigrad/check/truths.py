@@ -1,0 +1,143 @@
+"""Everything that is known to be right about a forward pass, to recognise the variables of a hand-written adjoint by.
+
+A variable is recognised by its value first: whatever it is called, `u` is right if its value is the gradient of
+`scores`, reshaped, transposed, or before a sum, or a part of that gradient. Its name counts only when its value
+fits nothing: then `dscores` (`grad_scores`, `scores_grad`, `gscores` ...) should have been the gradient of `scores`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from minigrad.check.forms import form_of, permuted
+from minigrad.check.generated import Truth
+
+__all__ = ["Known", "Truths", "forward_name"]
+
+MOST_PARTS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """A right value: of a variable of the forward pass, or its gradient, or a part of its gradient."""
+
+    value: Any
+    truth: Truth
+    kind: str  # "value", "gradient" or "part"
+
+    @property
+    def text(self) -> str:
+        """What it is, for the report."""
+        what = {"value": "", "gradient": "the gradient of ", "part": "a part of the gradient of "}[self.kind]
+        return what + self.truth.name
+
+
+def forward_name(name: str, names: Sequence[str], mapping: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return which variable of the forward a variable of the adjoint belongs to, and whether as "gradient" or "value".
+
+    >>> forward_name("grad_scores", ["q", "scores"], {})
+    ('scores', 'gradient')
+    """
+    name = name.rsplit(".", 1)[-1].strip("[]'\"")
+    if name in mapping:
+        return mapping[name], "gradient"
+    if name in names:
+        return name, "value"
+    plain = {_bare(n): n for n in reversed(names)}
+    low = name.lower()
+    for prefix in ("dl_d", "dloss_d", "dloss_", "grad_", "gradient_", "delta_", "adj_", "d_", "g_", "grad", "d", "g"):
+        if low.startswith(prefix) and _bare(low[len(prefix) :]) in plain:
+            return plain[_bare(low[len(prefix) :])], "gradient"
+    for suffix in ("_gradient", "_grad", "_bar", "_adj", "_g", "_d", "grad", "bar"):
+        if low.endswith(suffix) and _bare(low[: -len(suffix)]) in plain:
+            return plain[_bare(low[: -len(suffix)])], "gradient"
+    return None
+
+
+def _bare(name: str) -> str:
+    return name.lower().replace("_", "")
+
+
+class Truths:
+    """The right values and gradients of a forward pass, to be searched by value and by name."""
+
+    def __init__(self, truths: Sequence[Truth], relative: float, mapping: Mapping[str, str] | None = None) -> None:
+        self.relative = relative
+        self.mapping = dict(mapping or {})
+        self.known = [k for t in truths for k in _known(t)]
+        self.by_name: dict[str, list[Truth]] = {}
+        for truth in truths:
+            for name in truth.names:
+                self.by_name.setdefault(name.rsplit(".", 1)[-1], []).append(truth)
+        self._invariants = [_invariants(k.value) for k in self.known]
+
+    def find(self, value: Any, _reciprocal: bool = False) -> tuple[Known, str] | None:
+        """Return what a value is, and in which form it shows it; None if it is nothing that is known."""
+        value = np.asarray(value)
+        if value.dtype.kind not in "fc" or not value.size or _constant(value):
+            return None
+        total, low, high, length = _invariants(value)
+        found: tuple[Known, str] | None = None
+        for known, (t, lo, hi, n) in zip(self.known, self._invariants, strict=True):
+            slack = self.relative * max(length, n)
+            if abs(t - total) > slack and not (abs(lo - low) <= slack and abs(hi - high) <= slack):
+                continue
+            form = form_of(value, known.value, self.relative)
+            if form is not None and (found is None or _rank(known, form) < _rank(*found)):
+                found = known, form
+        if found is None and not _reciprocal and np.all(value != 0):
+            found = self.find(1 / value, _reciprocal=True)
+            if found is not None:
+                found = found[0], "reciprocal" + (f", {found[1]}" if found[1] else "")
+        return found
+
+    def meant_by(self, name: str) -> tuple[list[Truth], str] | None:
+        """Return what a variable of this name should be: the forward's variables, latest first, and the kind."""
+        meant = forward_name(name, list(self.by_name), self.mapping)
+        return None if meant is None else (self.by_name.get(meant[0], [])[::-1], meant[1])
+
+
+def _rank(known: Known, form: str) -> tuple[bool, int, bool]:
+    return form != "", ("value", "gradient", "part").index(known.kind), not known.truth.names
+
+
+def _constant(value: np.ndarray) -> bool:
+    """Tell whether all elements are equal and simple: such a value is recognised as too many things."""
+    first = value.reshape(-1)[0]
+    return bool(np.all(value == first)) and (value.size > 1 or first in (0, 1, -1))
+
+
+def _known(truth: Truth) -> Iterator[Known]:
+    yield Known(np.asarray(truth.value), truth, "value")
+    if truth.gradient is not None:
+        yield Known(np.asarray(truth.gradient), truth, "gradient")
+    parts = truth.parts if len(truth.parts) <= MOST_PARTS else []
+    for n in range(1, len(parts)):
+        for chosen in combinations(parts, n):
+            yield Known(np.asarray(sum(chosen[1:], chosen[0])), truth, "part")
+
+
+def _invariants(value: np.ndarray) -> tuple[complex, float, float, float]:
+    """Return what stays the same in every form: the sum, or else the smallest and the largest element; and the size."""
+    finite = value[np.isfinite(value)] if value.size else value
+    if not finite.size:
+        return 0.0, 0.0, 0.0, 0.0
+    real = finite.real
+    return complex(np.sum(finite)), float(real.min()), float(real.max()), float(np.sum(np.abs(finite)))
+
+
+def shaped(known: Any, like: Any) -> Iterator[np.ndarray]:
+    """Yield the right value in the shapes that a variable may want it in: as it is, and with its axes permuted."""
+    known, shape = np.asarray(known), np.shape(like)
+    if known.size != prod(shape):
+        return
+    yield known.reshape(shape)
+    for order, other in permuted(known, shape):
+        if other.shape == shape and tuple(known.shape[i] for i in order) == shape:
+            yield other

@@ -1,0 +1,226 @@
+"""A hand-written adjoint watched while it runs: what each of its statements assigns, in order, with the lines.
+
+Nothing is parsed or rewritten. The frames of the user's code are looked at by a trace function, on this thread only.
+It can also put another value in a variable's place, which is how a suspicion is confirmed: if everything comes out
+right once `dscores` is what it should be, the line that computes `dscores` is the wrong one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+
+from minigrad import tree
+from minigrad.check.lines import Statement, first_line, is_users, statements
+from minigrad.errors import SourceLine
+from minigrad.fingerprint import fingerprint
+
+__all__ = ["Assignment", "Returned", "Watch"]
+
+_MOST = 4000  # assignments to keep: a loop over elements makes many
+
+
+@dataclass
+class Assignment:
+    """A value that a statement gave to a variable, an attribute, or an element of a dictionary."""
+
+    step: int
+    name: str
+    value: Any
+    line: SourceLine
+    function: str
+    frame: int  # 0 is the adjoint itself, the others are the functions it calls, in order
+    caller: int | None  # the line of the adjoint that was running
+    reads: frozenset[str] = frozenset()
+    path: str = ""  # of a part of a tree: "[0]", ".q"
+
+
+@dataclass
+class Returned:
+    """What a call of the user's code returned."""
+
+    value: Any
+    line: SourceLine
+    function: str
+    frame: int
+    caller: int | None
+
+
+@dataclass
+class Watch:
+    """Runs something and notes what happens in one function and in those that it calls.
+
+    Parameters
+    ----------
+    root
+        The code of the function to watch.
+    changes
+        Values to put in place of what is assigned, by the step of the assignment.
+    """
+
+    root: CodeType | None
+    changes: dict[int, Any] = field(default_factory=dict)
+    assignments: list[Assignment] = field(default_factory=list)
+    returns: list[Returned] = field(default_factory=list)
+    _frames: int = 0
+    _caller: int | None = None
+    _step: int = 0
+
+    def run(self, f: Callable[[], Any]) -> Any:
+        """Return f(), watched. A second watcher, such as a debugger, is set aside meanwhile."""
+        if self.root is None:
+            return f()
+        before = sys.gettrace()
+        sys.settrace(self._enter)
+        try:
+            return f()
+        finally:
+            sys.settrace(before)
+
+    def _enter(self, frame: FrameType, event: str, arg: Any) -> Any:
+        code = frame.f_code
+        if self._frames == 0 and code is not self.root:
+            return None
+        if code is not self.root and (not is_users(code.co_filename) or code.co_name in ("<listcomp>", "<genexpr>", "<dictcomp>")):
+            return None
+        number, self._frames = self._frames, self._frames + 1
+        return _Frame(self, frame, number).event
+
+    def note(self, name: str, value: Any, frame: _Frame, statement: Statement) -> Any:
+        """Note an assignment; return what is to be put in its place, or `None` if nothing is."""
+        here = SourceLine(frame.code.co_filename, statement.line)
+        caller = statement.line if frame.number == 0 else self._caller
+        replacement = None
+        for path, leaf in _leaves(value):
+            step, self._step = self._step, self._step + 1
+            if step in self.changes:
+                replacement = _with_leaf(value if replacement is None else replacement, path, self.changes[step])
+            if len(self.assignments) < _MOST:
+                kept = leaf.copy() if isinstance(leaf, np.ndarray) else leaf
+                self.assignments.append(
+                    Assignment(
+                        step, name + path, kept, here, frame.code.co_name, frame.number, caller,
+                        frozenset(statement.reads), path,
+                    )
+                )
+        return replacement
+
+
+class _Frame:
+    """One call of a watched function."""
+
+    def __init__(self, watch: Watch, frame: FrameType, number: int) -> None:
+        self.watch = watch
+        self.code = frame.f_code
+        self.number = number
+        self.statements = statements(frame.f_code)
+        self.current: Statement | None = None
+        self.bound: dict[str, Any] = {}
+        self.marks: dict[tuple[str, str], Any] = {}
+
+    def event(self, frame: FrameType, event: str, arg: Any) -> Any:
+        """Handle an event of the frame: a new line, or its return."""
+        if event == "exception":
+            return self.event
+        line = first_line(self.code.co_filename, frame.f_lineno)
+        if event == "line" and self.current is not None and line == self.current.line and not self._looped(frame):
+            return self.event
+        values = frame.f_locals
+        self._finish(frame, values)
+        if event == "return":
+            place = SourceLine(self.code.co_filename, line)
+            caller = line if self.number == 0 else self.watch._caller
+            self.watch.returns.append(Returned(arg, place, self.code.co_name, self.number, caller))
+            return None
+        self.current = self.statements.get(line)
+        if self.number == 0:
+            self.watch._caller = line
+        if self.current is not None:
+            self.bound = {name: values.get(name, _UNBOUND) for name in self.current.binds}
+            self.marks = dict(_marks(self.current, values))
+        return self.event
+
+    def _looped(self, frame: FrameType) -> bool:
+        """Tell whether a new line event on the same statement is a new run of it: not the rest of a long one."""
+        return frame.f_lineno == self.current.line and not self.current.binds  # type: ignore[union-attr]
+
+    def _finish(self, frame: FrameType, values: Any) -> None:
+        """Note what the statement that has just run has assigned."""
+        statement = self.current
+        if statement is None:
+            return
+        changes: list[tuple[str, Any]] = []
+        for name in sorted(statement.binds):
+            value = values.get(name, _UNBOUND)
+            if value is not _UNBOUND and (value is not self.bound.get(name, _UNBOUND) or name in statement.reads):
+                replacement = self.watch.note(name, value, self, statement)
+                if replacement is not None:
+                    changes.append((name, replacement))
+        for (owner, key), mark in _marks(statement, values):
+            if owner not in statement.binds and self.marks.get((owner, key), _UNBOUND) != mark:
+                value = _look(values[owner], key)
+                replacement = self.watch.note(key.strip(".") or owner, value, self, statement)
+                if replacement is not None:
+                    _put(values[owner], key, value, replacement)
+        for name, replacement in changes:
+            values[name] = replacement  # the interpreter writes it back when the trace function has returned
+
+
+_UNBOUND = object()
+
+
+def _marks(statement: Statement, values: Any) -> Iterator[tuple[tuple[str, str], Any]]:
+    """Yield a fingerprint of everything that the statement could write to in place."""
+    for name in sorted(statement.reads):
+        value = values.get(name)
+        if isinstance(value, np.ndarray):
+            yield (name, ""), fingerprint(value)
+        elif isinstance(value, dict):
+            for key, held in value.items():
+                if isinstance(held, np.ndarray):
+                    yield (name, f"[{key!r}]"), (id(held), fingerprint(held))
+        elif statement.attributes or name == "self":
+            for key, held in getattr(value, "__dict__", {}).items():
+                if isinstance(held, np.ndarray):
+                    yield (name, f".{key}"), (id(held), fingerprint(held))
+
+
+def _look(owner: Any, key: str) -> Any:
+    if not key:
+        return owner
+    return getattr(owner, key[1:]) if key.startswith(".") else {f"[{k!r}]": v for k, v in owner.items()}[key]
+
+
+def _put(owner: Any, key: str, value: Any, replacement: Any) -> None:
+    if not key:
+        if np.shape(replacement) == owner.shape:
+            owner[...] = replacement
+    elif key.startswith("."):
+        setattr(owner, key[1:], replacement)
+    else:
+        owner[next(k for k in owner if f"[{k!r}]" == key)] = replacement
+
+
+def _leaves(value: Any) -> list[tuple[str, Any]]:
+    """Return the arrays and numbers of a value with their places; nothing for what is neither."""
+    if isinstance(value, (dict, list, tuple)):
+        leaves = tree.leaves(value)
+        if len(leaves) > 64:
+            return []
+        paths = [p if p.startswith("[") else f".{p}" for p in tree.paths(value)]
+        return [(p, x) for p, x in zip(paths, leaves, strict=True) if isinstance(x, (np.ndarray, np.generic))]
+    kept = isinstance(value, (np.ndarray, np.generic, int, float)) and not isinstance(value, bool)
+    return [("", value)] if kept else []
+
+
+def _with_leaf(value: Any, path: str, leaf: Any) -> Any:
+    if not path:
+        return leaf
+    leaves, structure = tree.flatten(value)
+    paths = [p if p.startswith("[") else f".{p}" for p in tree.paths(value)]
+    return tree.unflatten(structure, [leaf if p == path else x for p, x in zip(paths, leaves, strict=True)])
