@@ -1,9 +1,10 @@
 """Automatic differentiation for plain NumPy code."""
 
-from minigrad import errors, tree
+from minigrad import emit, errors, tree
 from minigrad.array import array
 from minigrad.custom import checkpoint, custom_adjoint
 from minigrad.debug import debug
+from minigrad.emit import adjoint_source, forward_source
 from minigrad.jacobians import hessian, hvp, jacobian
 from minigrad.require import require
 from minigrad.special import erf
@@ -13,12 +14,15 @@ from minigrad.transforms import grad, jvp, stop_gradient, value_and_grad, vjp
 
 __all__ = [
     "Tensor",
+    "adjoint_source",
     "array",
     "checkpoint",
     "custom_adjoint",
     "debug",
+    "emit",
     "erf",
     "errors",
+    "forward_source",
     "grad",
     "hessian",
     "hvp",

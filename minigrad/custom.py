@@ -75,11 +75,11 @@ def _unchangeable(x: Any) -> Any:
     return x
 
 
-def _op(name: str) -> Op:
+def _op(name: str, kind: str | None = None) -> Op:
     def gradient(g: Any, leaves: tuple[Any, ...], position: int, call: _Call) -> Any:
         return call.gradient(g, position, leaves)
 
-    return Op(lambda *leaves, call: call.forward(leaves), "*leaves", (gradient,), name)
+    return Op(lambda *leaves, call: call.forward(leaves), "*leaves", (gradient,), name, kind)
 
 
 def _apply(op: Op, f: Callable[..., Any], backward: Backward, args: Any, kwargs: Any) -> Any:
@@ -209,7 +209,7 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
         A function of arrays and trees. What it needs of Tensors must come in as arguments. A `numpy.random.Generator`
         among the arguments is replayed: the second run draws the numbers of the first.
     """
-    op = _op(f"checkpoint({_name(f)})")
+    op = _op(f"checkpoint({_name(f)})", kind="call")
 
     @functools.wraps(f)
     def function(*args: Any, **kwargs: Any) -> Any:

@@ -49,6 +49,7 @@ class Trace(Tape):
         self.line: SourceLine | None = None  # while a backward pass runs: the line whose adjoint it computes
         self.of: Op | None = None  # and the op
         self.reads: list[tuple[Var, str]] = []  # values that Python code has looked at, and where
+        self.lifted: dict[int, tuple[Tensor, Const]] = {}  # by id of the array
 
     def input(self, value: Any, name: str | None = None) -> Tensor:
         """Return the Tensor that stands for an argument."""
@@ -70,10 +71,23 @@ class Trace(Tape):
                 "a Tensor of another differentiation was used in a trace.\n"
                 f"  at   {here()}\n  fix  pass it as an argument"
             )
-        return self.vars[x._slot]
+        known = self.lifted.get(id(x._value))
+        if known is not None and known[0]._slot == x._slot:
+            return known[1]
+        var: Var = self.vars[x._slot]
+        return var
+
+    def lift(self, x: np.ndarray) -> Tensor:
+        """Return a Tensor for an array from outside, so that what an adjoint does with the array is recorded too."""
+        if id(x) not in self.lifted:
+            self.names.look(user_frame(3), [x])
+            self.lifted[id(x)] = self._new(x), Const(x, self.names.of_constant(x))
+        return self.lifted[id(x)][0]
 
     def record(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Compute an op and note it as an equation."""
+        if op.kind == "call":  # of plain NumPy code: a checkpoint
+            return params["call"].forward(inputs)
         frame = user_frame(3)
         self.names.look(frame, [x for x in inputs if not isinstance(x, Recorded)] if self.of is None else ())
         atoms = tuple(self.atom(x) for x in inputs)
@@ -134,7 +148,7 @@ def _arrays_as_inputs(tape: Trace, args: Any, names: Sequence[str]) -> list[Any]
     wrapped = []
     for argument, name in zip(args, names, strict=True):
         leaves, structure = tree.flatten(argument)
-        labels = [name + ("_" if p else "") + _identifier(p) for p in tree.paths(argument)]
+        labels = [name + ("_" if p else "") + identifier(p) for p in tree.paths(argument)]
         tensors = [
             tape.input(leaf, label) if isinstance(leaf, (np.ndarray, np.generic)) else leaf
             for leaf, label in zip(leaves, labels, strict=True)
@@ -143,7 +157,7 @@ def _arrays_as_inputs(tape: Trace, args: Any, names: Sequence[str]) -> list[Any]
     return wrapped
 
 
-def _identifier(path: str) -> str:
+def identifier(path: str) -> str:
     """Return a path as part of a Python name: blocks[0].q as blocks_0_q."""
     return "".join(c if c.isalnum() else "_" for c in path.replace("]", "").replace("'", "")).strip("_")
 
@@ -215,6 +229,7 @@ def adjoint_program(
 
     wrt = [i for i, a in enumerate(args) if is_differentiable(a)] if wrt is None else list(wrt)
     tape = Trace(name_of(f), any_values=False)
+    found: dict[Var, Var] = {}
     arguments = _arrays_as_inputs(tape, args, parameter_names(f, len(args)))
     keywords = dict(zip(kwargs, _arrays_as_inputs(tape, kwargs.values(), list(kwargs)), strict=True))
 
@@ -224,13 +239,7 @@ def adjoint_program(
             whole[i] = tensors
         return f(*whole, **keywords)
 
-    watched: list[_WatchedTape] = []
-
-    def new_tape() -> Tape:
-        watched.append(_WatchedTape(tape, outermost=not watched))
-        return watched[-1]
-
-    token = NEW_TAPE.set(new_tape)
+    token = NEW_TAPE.set(lambda: _WatchedTape(tape, found))
     try:
         with tape.names.watching():
             out, pull = vjp(on_tensors, *(arguments[i] for i in wrt))
@@ -243,7 +252,6 @@ def adjoint_program(
         seeds = [tape.input(g, "g" if len(gs) == 1 else f"g{i}") for i, g in enumerate(gs)]
         tape.inputs = tape.inputs[n_inputs:] + tape.inputs[:n_inputs]
         gradients = pull(tree.unflatten(structure, seeds))
-        tape.line = tape.of = None
     finally:
         NEW_TAPE.reset(token)
     outputs = tree.leaves(gradients)
@@ -254,7 +262,7 @@ def adjoint_program(
             if var not in tape.inputs:
                 var.name, var.weak = f"d{tape.vars[x._slot].name}", False
     backward = tape.program(outputs)
-    notes = {"reads": tape.reads, "result": structure, "gradients": watched[0].gradients}
+    notes = {"reads": tape.reads, "result": structure, "gradients": found}
     forward = Program(forward.inputs, forward.equations, forward.outputs, forward.name, notes)
     return forward, Program(backward.inputs, backward.equations, backward.outputs, f"{forward.name}_adjoint", notes)
 
@@ -270,28 +278,40 @@ def name_of(f: Callable[..., Any]) -> str:
 class _WatchedTape(Tape, Observer):
     """A tape below which a trace lies, and which tells that trace what the values of its backward pass are."""
 
-    def __init__(self, trace: Trace, outermost: bool) -> None:
+    def __init__(self, trace: Trace, gradients: dict[Var, Var]) -> None:
         super().__init__()
         self.observer = self
         self.trace = trace
-        self.outermost = outermost  # else it is a differentiation inside the function, whose equations belong to that
         self.vars: dict[int, Var] = {}
-        self.gradients: dict[Var, Var] = {}
+        self.gradients = gradients
 
     def record(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Record, and note which variable of the trace each slot is."""
+        if self.trace.of is None:  # in the forward pass
+            inputs = tuple(
+                self.trace.lift(x) if isinstance(x, np.ndarray) and x.ndim and x.dtype.kind in "fc" else x
+                for x in inputs
+            )
         out = super().record(op, inputs, params)
         for result in out if isinstance(out, tuple) else (out,):
             if isinstance(result, Tensor) and result._tape is self and isinstance(result._value, Tensor):
                 self.vars[result._slot] = self.trace.vars[result._value._slot]
         return out
 
+    def backward(self, seeds: dict[int, Any], release: bool) -> list[Any]:
+        """Walk backwards; what the trace records meanwhile is the adjoint of something."""
+        before = self.trace.line, self.trace.of
+        try:
+            return super().backward(seeds, release)
+        finally:
+            self.trace.line, self.trace.of = before
+
     def arrived(self, node: Node, g: Any) -> None:
         """Note what the next equations are the adjoint of, and name the gradient: dscores for that of scores."""
-        if self.outermost:
-            self.trace.line, self.trace.of = source_line(node.code, node.instruction), node.op
+        self.trace.line, self.trace.of = source_line(node.code, node.instruction), node.op
         if isinstance(g, Tensor) and g._tape is self.trace and node.slot in self.vars:
             var, forward = self.trace.vars[g._slot], self.vars[node.slot]
             self.gradients.setdefault(var, forward)
-            if forward.name and var.name is None and var not in self.trace.inputs:
+            if forward.name and var not in self.trace.inputs and (var.name is None or (var.weak and not forward.weak)):
                 var.name, var.weak = f"d{forward.name}", forward.weak
+                self.gradients[var] = forward

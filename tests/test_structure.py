@@ -20,7 +20,7 @@ LAYERS = {
     "minigrad": [
         "errors", "shapes", "tree", "fingerprint", "op", "special", "zero", "require", "rules", "protocol", "tensor",
         "array", "tape", "transforms", "custom", "jacobians", "program", "names", "trace", "debug", "simplify",
-        "emit", "compiler", "check", "__init__",
+        "commandline", "emit", "compiler", "check", "__main__", "__init__",
     ],
     "minigrad_nn": [
         "layers", "masks", "rope", "attention", "adjoints", "model", "init", "schedule", "optim", "tokenizer",

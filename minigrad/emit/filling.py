@@ -1,0 +1,146 @@
+"""Arrays that are filled: gradients of parts, which are added to zeros or to a sum at an index, and assignments."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from minigrad.emit.literals import MULTIPLY, dtype_text, index_text
+from minigrad.emit.own import add_helper
+from minigrad.emit.scope import Scope
+from minigrad.emit.writer import Writer, is_view
+from minigrad.program import Atom, Const, Equation, Program, Var
+from minigrad.rules.index import _add_rows, assign, join_index, repeats, scatter
+from minigrad.simplify import ADD
+
+__all__ = ["FillingWriter", "zeros_text"]
+
+
+class FillingWriter(Writer):
+    """A Writer that knows statements which write into an array."""
+
+    def __init__(self, program: Program, scope: Scope) -> None:
+        super().__init__(program, scope)
+        self.parts: dict[Atom, Equation] = {}  # scatters that are to be added to something
+
+    def equation(self, eq: Equation) -> None:
+        """Write an equation, now or as part of a later one."""
+        if eq.op is scatter:
+            if self.is_inlined(eq.outs[0]) and self.readers[eq.outs[0]].op is ADD and eq.outs[0].shape:
+                self.parts[eq.outs[0]] = eq
+            else:
+                self.sum_of_parts(eq, None, [eq])
+        elif eq.op is ADD and any(x in self.parts for x in eq.inputs):
+            whole = next((x for x in eq.inputs if x not in self.parts), None)
+            self.sum_of_parts(eq, whole, [self.parts.pop(x) for x in eq.inputs if x in self.parts])
+        elif eq.op is assign:
+            x, value, *arrays = eq.inputs
+            index = self.index(eq, arrays)
+            value_code = self.taken(value, eq).code
+            self.line(f"{self.writable(eq, x)}[{index}] = {value_code}", eq)
+        else:
+            super().equation(eq)
+
+    def index(self, eq: Equation, arrays: list[Atom]) -> str:
+        """Return what stands between the brackets."""
+        return index_text(eq.params["index"], [self.taken(a, eq).code for a in arrays])
+
+    def writable(self, eq: Equation, x: Atom) -> str:
+        """Return the name of an array of the value of x that may be written to: x itself where nobody else needs it."""
+        out = eq.outs[0]
+        if x in self.fresh and self.uses[x] == 1 and not self.scope.exact and x.shape == out.shape:
+            self.scope.names[out] = self.scope.names[x]  # type: ignore[index]
+            self.fresh.add(out)
+        else:
+            made = self.made.get(x)  # type: ignore[arg-type]
+            new = x in self.pending and made is not None and not is_view(made)
+            code = self.taken(x, eq).code
+            if x.shape != out.shape:
+                code = f"np.copy(np.broadcast_to({code}, {out.shape}))"
+            elif not new:
+                code = f"np.copy({code})"
+            self.assign(out, code, eq)
+            self.fresh.add(out)
+        return self.scope.names[out]
+
+    def sum_of_parts(self, eq: Equation, whole: Atom | None, parts: list[Equation]) -> None:
+        """Write an array, or zeros, to which parts are added at their indices."""
+        out = self.destined(eq.outs[0])
+        if out is not eq.outs[0]:
+            self.scope.names[eq.outs[0]] = self.scope.names.get(out) or self.scope.define(out, self.name(out, eq))
+            self.fresh.add(eq.outs[0])
+        out = eq.outs[0]
+        if whole is None:
+            self.assign(out, zeros_text(out, self.like(out), self.scope), eq)
+            name = self.scope.names[out]
+        else:
+            name = self.writable(eq, whole)
+        for i, part in enumerate(parts):
+            self.put(name, part, onto_zeros=whole is None and (i == 0 or _are_apart(*parts)))
+
+    def destined(self, out: Var) -> Var:
+        """Return the sum that a sum of parts will be, when more parts have been added to it."""
+        while self.is_inlined(out) and (reader := self.readers[out]).op is ADD:
+            others = [self.made.get(x) for x in reader.inputs if x is not out]  # type: ignore[arg-type]
+            if not all(eq is not None and eq.op is scatter and self.is_inlined(eq.outs[0]) for eq in others):
+                break
+            out = reader.outs[0]
+        return out
+
+    def like(self, out: Var) -> Var | None:
+        """Return the variable that an array is the gradient of."""
+        named = next((v for v in self.program.inputs if f"d{v.name}" == out.name), None)
+        return named or self.gradients.get(out)
+
+    def put(self, name: str, eq: Equation, onto_zeros: bool) -> None:
+        """Write the statement that adds the value of a scatter to an array at its index."""
+        value, *arrays = eq.inputs
+        index = self.index(eq, arrays)
+        text = self.taken(value, eq)
+        if _may_repeat(eq):
+            one_array = len(eq.params["index"]) == 1 and arrays[0].shape.count(0) == 0 == value.shape.count(0)
+            if self.scope.exact and one_array and add_helper(_add_rows, self.scope):  # which adds in another order
+                self.line(f"_add_rows({name}, {index}, {text.code})", eq)
+            else:
+                place = index if not eq.params["index"][1:] else f"np.s_[{index}]" if ":" in index else f"({index})"
+                self.line(f"np.add.at({name}, {place}, {text.code})", eq)
+        elif onto_zeros:
+            self.line(f"{name}[{index}] = {text.code}", eq)
+        elif text.code.startswith("-") and text.level >= MULTIPLY:
+            self.line(f"{name}[{index}] -= {text.code[1:]}", eq)
+        else:
+            self.line(f"{name}[{index}] += {text.code}", eq)
+
+
+def zeros_text(out: Var | Const, like: Var | None, scope: Scope) -> str:
+    """Return an array of zeros as source, `like` being an array that may have its shape and dtype."""
+    if like in scope.names and like.shape == out.shape and like.dtype == out.dtype:
+        return f"np.zeros_like({scope.names[like]})"
+    shape = str(out.shape[0]) if len(out.shape) == 1 else str(out.shape)
+    return f"np.zeros({shape}{'' if out.dtype == np.float64 else f', {dtype_text(out.dtype)}'})"
+
+
+def _may_repeat(eq: Equation) -> bool:
+    """Tell whether an index may name an element twice. The index arrays that are known may tell that it does not."""
+    arrays = eq.inputs[1:]
+    if not repeats(arrays):
+        return False
+    known = [a.value for a in arrays if isinstance(a, Const)]
+    if len(known) == len(arrays):
+        count = np.zeros(eq.params["shape"], int)
+        np.add.at(count, join_index(eq.params["index"], tuple(known)), 1)
+        return bool(np.any(count > 1))
+    if not known or any(a.dtype.kind == "b" for a in arrays):
+        return True
+    whole = np.broadcast_shapes(*(a.shape for a in arrays))
+    places = np.stack([np.broadcast_to(a, whole).ravel() for a in known], axis=-1)
+    return len(np.unique(places, axis=0)) < len(places)
+
+
+def _are_apart(one: Equation, other: Equation) -> bool:
+    """Tell whether two scatters touch different elements."""
+    if len(one.inputs) > 1 or len(other.inputs) > 1:
+        return False
+    count = np.zeros(one.params["shape"], int)
+    count[one.params["index"]] += 1
+    count[other.params["index"]] += 1
+    return bool(np.all(count < 2))
