@@ -6,8 +6,9 @@ Everything else is a leaf.
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from minigrad.errors import StructureError
@@ -25,6 +26,10 @@ class Structure:
     steps: tuple[str, ...] = ()
     children: tuple[Structure, ...] = ()
     keys: tuple[Any, ...] = ()
+    # How to build the container, which makes no difference to whether two structures are equal: the keys of a dict in
+    # the order they were put in, and what its constructor takes.
+    order: tuple[Any, ...] = field(default=(), compare=False)
+    given: tuple[Any, ...] = field(default=(), compare=False)
 
     @property
     def n_leaves(self) -> int:
@@ -109,7 +114,9 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
         below, structure_ = flatten(child)
         leaves_ += below
         structures.append(structure_)
-    return leaves_, Structure(type(tree), tuple(step for step, _ in children), tuple(structures), keys)
+    order = tuple(tree) if isinstance(tree, dict) else ()
+    given = (tree.default_factory,) if isinstance(tree, defaultdict) else ()
+    return leaves_, Structure(type(tree), tuple(step for step, _ in children), tuple(structures), keys, order, given)
 
 
 def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
@@ -136,8 +143,13 @@ def _build(structure: Structure, leaves_: Any) -> Any:
     if kind in _REGISTERED:
         return _REGISTERED[kind][1](structure.keys[0], children)
     if issubclass(kind, dict):
-        built = kind() if kind is not dict else {}
-        built.update(zip(structure.keys, children, strict=True))
+        try:
+            built = kind(*structure.given)
+        except TypeError as error:
+            raise StructureError(f"a {kind.__name__} cannot be made empty: see minigrad.tree.register") from error
+        below = dict(zip(structure.keys, children, strict=True))
+        for key in structure.order:
+            built[key] = below[key]
         return built
     if hasattr(kind, "_make"):
         return kind._make(children)
