@@ -6,6 +6,7 @@ metadata, or refused with a reason and a way out; and it does what its table say
 """
 
 import importlib.util
+import re
 from pathlib import Path
 
 import numpy as np
@@ -147,6 +148,7 @@ ONLY_RAISES = {"__delitem__"}
 def test_every_method_of_ndarray_is_there_or_refused():
     own = {name for cls in Tensor.__mro__[:-1] for name in vars(cls)}
     there = {name for name in dir(np.ndarray) if hasattr(np.zeros((1, 1)), name)}  # old names only raise
+    there -= {name for name in there if re.match("_[^_]", name)}  # private, as _set_shape of NumPy 2.5
     missing = there - set(dir(object)) - own - set(unsupported.METHODS)
     assert missing == NOT_FOR_FLOATS | FOR_SUBCLASSES | ONLY_RAISES
 

@@ -115,8 +115,10 @@ define(np.unwrap, "p", lambda g: g)
 def interp(x, xp, fp, left=None, right=None, period=None):
     """Lines between the points (xp, fp); the gradient reaches all three. At a point, x moves to the right."""
     x, xp, fp = as_array(x), as_array(xp), as_array(fp)
-    if np.ndim(xp) != 1 or shape_of(xp) != shape_of(fp) or not xp.size:
-        raise ValueError("fp and xp should be of one dimension, of the same length and not empty")
+    if np.ndim(xp) != 1 or shape_of(xp) != shape_of(fp):
+        raise ValueError("fp and xp should be of one dimension and of the same length")
+    if not xp.size:  # NumPy refuses, or from 2.5 on accepts that there are no x either
+        return np.interp(np.zeros(x.shape), np.zeros(0), np.zeros(0, fp.dtype), left, right, period)
     x, xp, fp = x.astype(np.float64), xp.astype(np.float64), fp.astype(np.result_type(fp.dtype, np.float64))
     if period is not None:
         if period == 0:

@@ -9,7 +9,7 @@ from math import pi
 
 import numpy as np
 
-from minigrad.op import Op, composite, define
+from minigrad.op import Op, available, composite, define
 
 LN2, LN10 = _log(2), _log(10)
 
@@ -276,7 +276,9 @@ def angle_adjoint(g, x, deg):
 define(np.angle, "x", angle_adjoint, kind="elementwise", call=lambda x, deg=False: np.angle(x, deg))
 
 # --- piecewise constant: no gradient flows
-for _function in (np.floor, np.ceil, np.trunc, np.rint, np.fix, np.spacing, np.isnan, np.isfinite, np.isinf):
+for _function in (np.floor, np.ceil, np.trunc, np.rint, np.spacing, np.isnan, np.isfinite, np.isinf):
+    define(_function, "x", None)
+for _function in available("fix"):  # deprecated in NumPy 2.5
     define(_function, "x", None)
 for _function in (np.signbit, np.logical_not, np.invert, np.iscomplex, np.isreal, np.isposinf, np.isneginf):
     define(_function, "x", None)

@@ -113,6 +113,8 @@ def roots(p):
         return np.zeros(trailing)
     companion = np.concatenate([(-p[1:] / p[0])[None], np.eye(p.size - 2, p.size - 1, dtype=p.dtype)])
     values = np.linalg.eigvals(companion)
+    if p.dtype.kind != "c" and not np.any(np.imag(values)):  # np.linalg.eigvals says so only until NumPy 2.4
+        values = np.real(values)
     return np.concatenate([values, np.zeros(trailing, values.dtype)])
 
 
