@@ -19,6 +19,7 @@ An error message says what was wanted, what came, where in the user's code, and 
 """
 
 import linecache
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -121,8 +122,8 @@ class SourceLine:
         return f"{self.file}:{self.line}" + (f"    {self.text}" if self.text else "")
 
 
-_SCIPY = str(Path(numpy.__file__).parents[1] / "scipy") + "/"
-_OURS = (str(Path(__file__).parent) + "/", str(Path(numpy.__file__).parent) + "/", _SCIPY)
+_SCIPY = str(Path(numpy.__file__).parents[1] / "scipy") + os.sep
+_OURS = (str(Path(__file__).parent) + os.sep, str(Path(numpy.__file__).parent) + os.sep, _SCIPY)
 _internal: dict[str, bool] = {}  # by file name: looked up for every recorded op, so the answer is remembered
 
 

@@ -177,16 +177,20 @@ class Tape:
     def _guards(self, op: Op, inputs: tuple[Any, ...], values: list[Any], parents: list[Parent]) -> list[Guard]:
         """Return fingerprints of the arrays that the adjoints keep and the user can reach."""
         guards: list[Guard] = []
-        kept = {i for _, rule, _ in parents for i in rule.arrays}
         last = len(op.inputs) - 1
         for i, (x, value) in enumerate(zip(inputs, values, strict=True)):
-            if min(i, last) not in kept or (isinstance(x, Recorded) and not x._foreign):
-                continue
-            value = plain(value)
+            if isinstance(x, Recorded):
+                if not x._foreign:
+                    continue
+                value = plain(value)
             if isinstance(value, np.ndarray):
-                guards.append((op.inputs[min(i, last)].lstrip("*"), value, fingerprint(value)))
-                if not self.suspicious and value.dtype.kind in "fc":
-                    self.suspicious = has_nan(value)
+                i = min(i, last)
+                for _, rule, _ in parents:
+                    if i in rule.arrays:
+                        guards.append((op.inputs[i], value, fingerprint(value)))
+                        if not self.suspicious and value.dtype.kind in "fc":
+                            self.suspicious = has_nan(value)
+                        break
         return guards
 
     def backward(self, seeds: dict[int, Any], release: bool) -> list[Any]:
@@ -360,7 +364,7 @@ def _check_guards(node: Node) -> None:
 
 def _overwritten(node: Node, name: str, array: np.ndarray) -> OverwrittenError:
     return OverwrittenError(
-        f"an array that {node.op.name} used as {name!r} ({array.dtype} {array.shape}) was overwritten between the "
+        f"an array that {node.op.name} used as {name.lstrip('*')!r} ({array.dtype} {array.shape}) was overwritten between the "
         "forward and the backward pass, so its gradient would be wrong.\n"
         f"  used at   {source_line(node.code, node.instruction)}\n"
         "  fix       write to a copy (array.copy()), or compute with new arrays instead of in place"

@@ -64,4 +64,9 @@ MAKES_NAN = frozenset(
 
 def has_nan(x):
     """Tell whether an array has a NaN in it: one pass over the memory, and no warning."""
-    return np.size(x) > 0 and bool(np.isnan(np.minimum.reduce(x, axis=None)))
+    if not isinstance(x, np.ndarray):
+        return bool(x != x)  # NaN alone is not itself
+    if not x.size:
+        return False
+    least = np.minimum.reduce(x, axis=None)
+    return bool(least != least)
