@@ -308,8 +308,7 @@ class _KernelWriter:
         ufunc = REDUCE[eq.op]
         if ufunc is np.add:
             return f"{name} += {value}"
-        sign = ">" if ufunc is np.maximum else "<"
-        return f"{name} = {value} if ({value} {sign} {name}) | ({value} != {value}) else {name}"
+        return f"{name} = {ufunc.__name__}({name}, {value})"
 
     def _value(self, a: Atom, local: dict[Atom, str], body: list[str] | None) -> str:
         """Return the expression for an atom, loading it from memory once per stage."""
@@ -336,6 +335,8 @@ class _KernelWriter:
         else:
             kind = out.dtype
         type_ = TYPES[np.dtype(kind).name]
+        if np.dtype(kind).kind != "f":
+            template = template.replace("maximum(", "max(").replace("minimum(", "min(")  # integers know no NaN
         first = 1 if eq.op is WHERE else 0
         typed = [
             v if i < first or (not is_scalar(a) and a.dtype == kind) else f"{type_}({v})"

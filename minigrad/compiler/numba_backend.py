@@ -21,7 +21,8 @@ _HEADER = '''"""A kernel written by minigrad {version}."""
 
 import numpy as np
 from numba import njit, prange, types
-from math import exp, expm1, log, log1p, sqrt, tanh, sin, cos
+from math import cos, sin, sqrt
+from minigrad.compiler.vector_math import erf, exp, expm1, log, log1p, maximum, minimum, tanh
 
 f4, f8, i8, i4, b1 = np.float32, np.float64, np.int64, np.int32, np.bool_
 INF, NAN = np.inf, np.nan

@@ -9,6 +9,7 @@ import numpy as np
 from minigrad.op import OPS, Op
 from minigrad.program import Atom, Const, Equation
 from minigrad.rules import index
+from minigrad.special import erf
 from minigrad.zero import zero_stays_zero
 
 __all__ = ["ELEMENTWISE", "REDUCE", "VIEWS", "is_scalar"]
@@ -33,8 +34,8 @@ ELEMENTWISE: dict[Op, tuple[Any, str]] = {
     OPS[np.sin]: (np.sin, "sin({0})"),
     OPS[np.cos]: (np.cos, "cos({0})"),
     OPS[np.absolute]: (np.absolute, "abs({0})"),
-    OPS[np.maximum]: (np.maximum, "({0} if ({0} > {1}) | ({0} != {0}) else {1})"),
-    OPS[np.minimum]: (np.minimum, "({0} if ({0} < {1}) | ({0} != {0}) else {1})"),
+    OPS[np.maximum]: (np.maximum, "maximum({0}, {1})"),
+    OPS[np.minimum]: (np.minimum, "minimum({0}, {1})"),
     OPS[np.equal]: (np.equal, "{0} == {1}"),
     OPS[np.not_equal]: (np.not_equal, "{0} != {1}"),
     OPS[np.less]: (np.less, "{0} < {1}"),
@@ -50,6 +51,7 @@ ELEMENTWISE: dict[Op, tuple[Any, str]] = {
     OPS[np.invert]: (np.invert, "not {0}"),
     OPS[np.where]: (None, "({1} if {0} else {2})"),
     OPS[np.copy]: (np.positive, "{0}"),
+    erf: (None, "erf({0})"),
     index.cast: (None, "T({0})"),
     zero_stays_zero: (None, "({1} if ({1} == {1}) | ({0} != 0) else T(0))"),
 }
