@@ -1,5 +1,7 @@
 """Zero stays zero: 0 times an infinite derivative is 0."""
 
+from typing import Any
+
 import numpy as np
 
 from minigrad.op import OPS, Op
@@ -7,12 +9,12 @@ from minigrad.op import OPS, Op
 __all__ = ["BOUNDED", "MAKES_NAN", "has_nan", "zero_stays_zero"]
 
 
-def _zero_stays_zero(came, gradient):
+def _zero_stays_zero(came: Any, gradient: Any) -> Any:
     undefined = np.isnan(gradient) & (came == 0)
     return np.where(undefined, 0, gradient).astype(gradient.dtype) if np.any(undefined) else gradient
 
 
-def _adjoint(g, came, gradient):
+def _adjoint(g: Any, came: Any, gradient: Any) -> Any:
     return np.where(np.isnan(gradient) & (came == 0), 0, g)
 
 
@@ -62,7 +64,7 @@ MAKES_NAN = frozenset(
 """Ops that make NaN out of ordinary numbers. A tape on which one did looks at every gradient, for 0 * NaN."""
 
 
-def has_nan(x):
+def has_nan(x: Any) -> bool:
     """Tell whether an array has a NaN in it: one pass over the memory, and no warning."""
     if not isinstance(x, np.ndarray):
         return bool(x != x)  # NaN alone is not itself

@@ -54,7 +54,9 @@ def _attend(q: Array, k: Array, v: Array, first: int | None, keys: int) -> Array
     """Attention of one block of queries, over tiles of keys; query i of the block sees the keys up to first + i."""
     length, seen = q.shape[-2], k.shape[-2]
     groups = q.shape[-3] // k.shape[-3] if q.ndim > 2 else 1
-    top = total = out = None
+    top: Array = None
+    total: Array = None
+    out: Array = None
     for start in range(0, seen, keys):
         stop = min(start + keys, seen)
         scores = attention_scores(q, k[..., start:stop, :])  # (..., H, T, keys)
