@@ -72,10 +72,9 @@ class Trace(Tape):
                 f"  at   {here()}\n  fix  pass it as an argument"
             )
         known = self.lifted.get(id(x._value))
-        if known is not None and known[0]._slot == x._slot:
-            return known[1]
-        var: Var = self.vars[x._slot]
-        return var
+        is_lifted = known is not None and known[0]._slot == x._slot
+        atom: Atom = known[1] if is_lifted else self.vars[x._slot]  # type: ignore[index]
+        return atom
 
     def lift(self, x: np.ndarray) -> Tensor:
         """Return a Tensor for an array from outside, so that what an adjoint does with the array is recorded too."""

@@ -41,7 +41,7 @@ def split_index(index: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     return tuple(template), tuple(arrays)
 
 
-def _index_array(item: Any) -> np.ndarray:
+def _index_array(item: Any) -> Any:
     if isinstance(item, Recorded):  # under a trace
         return item
     array = np.asarray(item)
