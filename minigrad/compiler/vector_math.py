@@ -289,10 +289,10 @@ def _kernel_functions() -> dict[str, Any]:
         return top
 
     @njit(error_model="numpy", fastmath={"reassoc", "nsz"})
-    def lane_sum(row, start, stop):  # type: ignore[no-untyped-def]
-        total = row.dtype.type(0)
-        for i in range(start, stop):
-            total += row[i]
+    def lane_sum(block):  # type: ignore[no-untyped-def]
+        total = block.dtype.type(0)
+        for i in range(block.size):
+            total += block[i]
         return total
 
     @njit(error_model="numpy", fastmath=False)
@@ -304,7 +304,7 @@ def _kernel_functions() -> dict[str, Any]:
         """
         total = row.dtype.type(0)
         for start in range(0, row.size, 4096):
-            total += lane_sum(row, start, min(start + 4096, row.size))
+            total += lane_sum(row[start : start + 4096])
         return total
 
     return made | {"row_max": row_max, "row_sum": row_sum}
