@@ -73,7 +73,7 @@ class Trace(Tape):
             )
         known = self.lifted.get(id(x._value))
         is_lifted = known is not None and known[0]._slot == x._slot
-        atom: Atom = known[1] if is_lifted else self.vars[x._slot]  # type: ignore[index]
+        atom: Atom = known[1] if is_lifted else self.vars[x._slot]
         return atom
 
     def lift(self, x: np.ndarray) -> Tensor:

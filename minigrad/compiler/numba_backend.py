@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import os
@@ -17,7 +18,7 @@ from minigrad.program import Equation
 
 __all__ = ["numba_steps"]
 
-_HEADER = '''"""A kernel written by minigrad {version}."""
+_HEADER = '''"""A kernel written by minigrad, for the elementary functions of version {version}."""
 
 import numpy as np
 from numba import njit, prange, types
@@ -66,12 +67,20 @@ def numba_steps(memory: Memory) -> list[tuple[Step, list[Equation]]]:
 def _compiled(kernel: Kernel) -> Callable[..., None]:
     """Return the compiled kernel: from this process, from disk, or made now."""
     signature = f"types.void({', '.join(kernel.types)})"
-    source = _HEADER.format(version="0", signature=signature, parallel=PRANGE if kernel.parallel else "False")
+    source = _HEADER.format(version=_math_version(), signature=signature, parallel=PRANGE if kernel.parallel else "False")
     source += kernel.source
     digest = hashlib.sha256(source.encode()).hexdigest()[:24]
     if digest not in _loaded:
         _loaded[digest] = _load(f"kernel_{digest}", source)
     return _loaded[digest]
+
+
+@functools.cache
+def _math_version() -> str:
+    """Return a digest of the functions that kernels import: numba's cache does not notice when these change."""
+    folder = Path(__file__).parent
+    code = b"".join((folder / name).read_bytes() for name in ("vector_math.py", "llvm_value.py"))
+    return hashlib.sha256(code).hexdigest()[:12]
 
 
 def _load(name: str, source: str) -> Callable[..., None]:
