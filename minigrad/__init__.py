@@ -2,6 +2,7 @@
 
 from minigrad import emit, errors, tree
 from minigrad.array import array
+from minigrad.compiler import Compiled, compile
 from minigrad.custom import checkpoint, custom_adjoint
 from minigrad.debug import debug
 from minigrad.emit import adjoint_source, forward_source
@@ -13,10 +14,12 @@ from minigrad.trace import trace
 from minigrad.transforms import grad, jvp, stop_gradient, value_and_grad, vjp
 
 __all__ = [
+    "Compiled",
     "Tensor",
     "adjoint_source",
     "array",
     "checkpoint",
+    "compile",
     "custom_adjoint",
     "debug",
     "emit",

@@ -23,7 +23,7 @@ LAYERS = {
         "commandline", "emit", "compiler", "check", "__main__", "__init__",
     ],
     "minigrad_nn": [
-        "layers", "masks", "rope", "attention", "adjoints", "model", "init", "schedule", "optim", "tokenizer",
+        "layers", "masks", "rope", "attention", "tiled", "adjoints", "model", "init", "schedule", "optim", "tokenizer",
         "data", "extras", "checkpoint", "generate", "plot", "process", "train", "cli", "__main__", "__init__",
     ],
 }

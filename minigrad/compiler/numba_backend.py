@@ -67,7 +67,9 @@ def numba_steps(memory: Memory) -> list[tuple[Step, list[Equation]]]:
 def _compiled(kernel: Kernel) -> Callable[..., None]:
     """Return the compiled kernel: from this process, from disk, or made now."""
     signature = f"types.void({', '.join(kernel.types)})"
-    source = _HEADER.format(version=_math_version(), signature=signature, parallel=PRANGE if kernel.parallel else "False")
+    source = _HEADER.format(
+        version=_math_version(), signature=signature, parallel=PRANGE if kernel.parallel else "False"
+    )
     source += kernel.source
     digest = hashlib.sha256(source.encode()).hexdigest()[:24]
     if digest not in _loaded:
