@@ -80,7 +80,9 @@ class Tape:
         self.level = next(_levels)
         self.open = True  # once it is False, Tensors of this tape raise when they are used
         self.nodes: list[Node] = []
-        self.specs: list[Spec] = []  # by slot
+        # Numbers from a counter, because the function may work in several threads, which must not get the same one.
+        self.slots = itertools.count()
+        self.specs: dict[int, Spec] = {}  # by slot
         self.n_leaves = 0
         self.suspicious = False  # there was a NaN, or might be at another run: 0 * NaN is looked for everywhere
 
@@ -93,9 +95,10 @@ class Tape:
         self.n_leaves += 1
         below = trace_below(value)
         self.suspicious = self.suspicious or (below is not None and below.any_values)
-        self.specs.append((shape_of(value), dtype_of(value)))
+        slot = next(self.slots)
+        self.specs[slot] = (shape_of(value), dtype_of(value))
         foreign = value._foreign if isinstance(value, Tensor) else isinstance(value, np.ndarray)
-        return Tensor(value, self, len(self.specs) - 1, foreign)
+        return Tensor(value, self, slot, foreign)
 
     def record(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Compute an op one level down and remember how to send gradients back through it."""
@@ -141,25 +144,33 @@ class Tape:
             self.suspicious = has_nan(plain(out))
         frame = user_frame(3)  # past record, Op.__call__ and the operator or protocol method
         code, instruction = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
-        specs = self.specs
-        first = len(specs)
         if isinstance(out, tuple):
-            specs += [(shape_of(value), dtype_of(value)) for value in out]
-            self.nodes.append(Node(op, parents, first, len(out), code, instruction, guards))
+            new = self._consecutive(len(out))
+            self.specs.update({slot: (shape_of(v), dtype_of(v)) for slot, v in zip(new, out, strict=True)})
+            if new:
+                self.nodes.append(Node(op, parents, new[0], len(out), code, instruction, guards))
             results = [
-                value if spec[1].kind in "biu" else Tensor(value, self, slot, foreign and _reachable(value, values))
-                for slot, (value, spec) in enumerate(zip(out, specs[first:], strict=True), start=first)
+                v if dtype_of(v).kind in "biu" else Tensor(v, self, slot, foreign and _reachable(v, values))
+                for slot, v in zip(new, out, strict=True)
             ]
             return out._make(results) if hasattr(out, "_make") else tuple(results)
         dtype = dtype_of(out)
         if dtype.kind in "biu":  # a cast: integers and booleans have no derivative, and are plain data
             return out
-        specs.append((shape_of(out), dtype))
-        self.nodes.append(Node(op, parents, first, None, code, instruction, guards))
-        result = Tensor(out, self, first, foreign and _reachable(out, values))
+        slot = next(self.slots)
+        self.specs[slot] = (shape_of(out), dtype)
+        self.nodes.append(Node(op, parents, slot, None, code, instruction, guards))
+        result = Tensor(out, self, slot, foreign and _reachable(out, values))
         if op.kind == "view":
             result._look_through(inputs[0], op, params)
         return result
+
+    def _consecutive(self, n: int) -> list[int]:
+        """Return n new slots in a row, which several results of one op have."""
+        while True:
+            slots = [next(self.slots) for _ in range(n)]
+            if n == 0 or slots[-1] - slots[0] == n - 1:
+                return slots
 
     def _constant(
         self, out: Any, op: Op, inputs: tuple[Any, ...], values: list[Any], params: dict[str, Any], foreign: bool
@@ -204,7 +215,7 @@ class Tape:
             Free each node as it has been used. The tape cannot be walked again.
         """
         nodes = self.nodes
-        grads = _Accumulator(self.specs)
+        grads = _Accumulator(self.specs, next(self.slots))
         for slot, seed in seeds.items():
             grads.add(slot, seed)
         values, specs, add, observer = grads.values, self.specs, grads.add, self.observer
@@ -285,10 +296,10 @@ NEW_TAPE: ContextVar[Callable[[], Tape]] = ContextVar("NEW_TAPE", default=Tape)
 class _Accumulator:
     """Sums of gradients by slot. A sum that was made here is added to in place; what a rule returned never is."""
 
-    def __init__(self, specs: list[Spec]) -> None:
+    def __init__(self, specs: dict[int, Spec], n: int) -> None:
         self.specs = specs
-        self.values: list[Any] = [None] * len(specs)
-        self.owned = bytearray(len(specs))
+        self.values: list[Any] = [None] * n
+        self.owned = bytearray(n)
 
     def add(self, slot: int, gradient: Any) -> None:
         present = self.values[slot]
@@ -364,9 +375,8 @@ def _check_guards(node: Node) -> None:
 
 def _overwritten(node: Node, name: str, array: np.ndarray) -> OverwrittenError:
     return OverwrittenError(
-        f"an array that {node.op.name} used as {name.lstrip('*')!r} ({array.dtype} {array.shape}) was overwritten between the "
-        "forward and the backward pass, so its gradient would be wrong.\n"
+        f"an array that {node.op.name} used as {name.lstrip('*')!r} ({array.dtype} {array.shape}) was overwritten "
+        "between the forward and the backward pass, so its gradient would be wrong.\n"
         f"  used at   {source_line(node.code, node.instruction)}\n"
         "  fix       write to a copy (array.copy()), or compute with new arrays instead of in place"
     )
-

@@ -467,3 +467,9 @@ def test_checkpoint_with_assignment_inside():
 
     got = minigrad.grad(lambda x: np.sum(minigrad.checkpoint(f)(x) * X), X)
     np.testing.assert_array_equal(got, minigrad.grad(lambda x: np.sum(f(x) * X), X))
+
+
+def test_functions_without_results():
+    nothing = minigrad.checkpoint(lambda x: None)
+    empty = minigrad.custom_adjoint(lambda x: {}, lambda g, x: 0 * x)
+    np.testing.assert_array_equal(minigrad.grad(lambda x: np.sum(x) + len(nothing(x) or empty(x)), X), np.ones(3))

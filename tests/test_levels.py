@@ -1,11 +1,14 @@
 """Differentiation inside differentiation: levels are never confused, and threads do not meet."""
 
+import functools
 import threading
+import time
 
 import numpy as np
 import pytest
 
 import minigrad
+from minigrad import tape
 from minigrad.errors import LeakedTensorError
 
 X = np.array([0.5, -1.2, 0.8])
@@ -274,3 +277,33 @@ def test_debugging_one_thread_only():
                 minigrad.grad(overflow, X)
 
     in_threads(debugged, not_debugged)
+
+
+def test_one_differentiation_that_works_in_several_threads(monkeypatch):
+    """Each result has a slot of its own, also if the threads change places while one is being recorded."""
+    shape_of = tape.shape_of
+
+    def slow_shape_of(x):
+        time.sleep(0)
+        return shape_of(x)
+
+    monkeypatch.setattr(tape, "shape_of", slow_shape_of)
+    x = np.arange(1.0, 7.0)
+
+    def head(v, k):
+        for _ in range(30):
+            v = v * 1.0 + 0.0
+            whole, part = np.modf(v)
+            v = whole + part
+        return v * k
+
+    def loss(x):
+        parts = [None] * 6
+
+        def work(i):
+            parts[i] = head(x[i], i + 1)
+
+        in_threads(*(functools.partial(work, i) for i in range(6)))
+        return sum(parts)
+
+    np.testing.assert_array_equal(minigrad.grad(loss, x), np.arange(1.0, 7.0))
