@@ -165,6 +165,8 @@ def parameter_names(f: Callable[..., Any], n: int) -> list[str]:
     """Return what a function calls its first n positional arguments."""
     import inspect
 
+    if isinstance(f, np.ufunc):  # their signatures are newer: from NumPy 2.4 on
+        return ["x"] if f.nin == 1 else [f"x{i + 1}" for i in range(n)]
     try:
         parameters = list(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):
