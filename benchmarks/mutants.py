@@ -31,7 +31,9 @@ def mutants(function: Callable[..., Any]) -> Iterator[Mutant]:
     assert file is not None
     lines = linecache.getlines(file)
     module = ast.parse("".join(lines))
-    definition = next(n for n in module.body if isinstance(n, ast.FunctionDef) and n.name == function.__name__)
+    definition = next(
+        n for n in module.body if isinstance(n, ast.FunctionDef) and n.name == function.__name__
+    )
     names = [a.arg for a in definition.args.posonlyargs + definition.args.args]
     for statement in _statements(definition):
         for node in _expressions(statement):
@@ -46,7 +48,7 @@ _numbers = itertools.count()
 
 
 def _with_text(lines: list[str], node: ast.expr, text: str) -> list[str]:
-    """Return the lines with an expression replaced; as many lines as before, so that those after it keep their numbers."""
+    """Return the lines with an expression replaced: as many lines, so that those after it keep their numbers."""
     assert node.end_lineno is not None and node.end_col_offset is not None
     first, last = lines[node.lineno - 1].encode(), lines[node.end_lineno - 1].encode()
     more = "\n" * (node.end_lineno - node.lineno)
@@ -68,12 +70,14 @@ def _function(original: Callable[..., Any], lines: list[str]) -> Callable[..., A
 
 
 def _statements(definition: ast.AST) -> list[ast.stmt]:
-    """Return the simple statements, and the headers of the compound ones, without the docstring and nested functions."""
+    """Return the simple statements and the headers of the compound ones; no docstring, no nested functions."""
     found: list[ast.stmt] = []
 
     def visit(body: list[ast.stmt]) -> None:
         for s in body:
-            if isinstance(s, ast.FunctionDef) or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant)):
+            if isinstance(s, ast.FunctionDef) or (
+                isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant)
+            ):
                 continue
             found.append(s)
             for field in ("body", "orelse", "finalbody"):
@@ -94,11 +98,20 @@ def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
 
 def _bound(statement: ast.stmt) -> list[str]:
     targets = getattr(statement, "targets", [])
-    return [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    return [
+        n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    ]
 
 
 OTHER = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
-COMPARE = {ast.Gt: ast.Lt, ast.Lt: ast.Gt, ast.GtE: ast.Lt, ast.LtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
+COMPARE = {
+    ast.Gt: ast.Lt,
+    ast.Lt: ast.Gt,
+    ast.GtE: ast.Lt,
+    ast.LtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+}
 
 
 def _changes(node: ast.expr, names: list[str]) -> Iterator[tuple[str, ast.expr]]:
@@ -107,12 +120,20 @@ def _changes(node: ast.expr, names: list[str]) -> Iterator[tuple[str, ast.expr]]
         if type(node.op) in OTHER:
             yield "operator", ast.BinOp(node.left, OTHER[type(node.op)](), node.right)
             yield "drop a term", node.left
-            yield "drop a term", node.right if not isinstance(node.op, ast.Sub) else ast.UnaryOp(ast.USub(), node.right)
+            yield (
+                "drop a term",
+                node.right if not isinstance(node.op, ast.Sub) else ast.UnaryOp(ast.USub(), node.right),
+            )
         if isinstance(node.op, ast.MatMult):
             for side in ("left", "right"):
                 turned = ast.Attribute(getattr(node, side), "T", ast.Load())
-                yield "a transpose", ast.BinOp(
-                    turned if side == "left" else node.left, node.op, turned if side == "right" else node.right
+                yield (
+                    "a transpose",
+                    ast.BinOp(
+                        turned if side == "left" else node.left,
+                        node.op,
+                        turned if side == "right" else node.right,
+                    ),
                 )
             yield "order", ast.BinOp(node.right, node.op, node.left)
         if isinstance(node.op, (ast.Mult, ast.Div, ast.MatMult)):
@@ -147,13 +168,16 @@ def _broken_call(node: ast.Call) -> Iterator[tuple[str, ast.expr]]:
     name = getattr(node.func, "attr", getattr(node.func, "id", ""))
     if name in ("sum", "mean") and isinstance(node.func, ast.Attribute):
         other = "mean" if name == "sum" else "sum"
-        yield "sum or mean", ast.Call(ast.Attribute(node.func.value, other, ast.Load()), node.args, node.keywords)
+        yield (
+            "sum or mean",
+            ast.Call(ast.Attribute(node.func.value, other, ast.Load()), node.args, node.keywords),
+        )
     if node.args and not isinstance(node.args[0], ast.Starred) and not isinstance(node.func, ast.Attribute):
         yield "drop a call", node.args[0]
     if isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") != "np":
         yield "drop a call", node.func.value
     plain = [i for i, a in enumerate(node.args) if not isinstance(a, ast.Starred)]
-    for i, j in zip(plain, plain[1:], strict=False):
+    for i, j in itertools.pairwise(plain):
         args = list(node.args)
         args[i], args[j] = args[j], args[i]
         yield "order", ast.Call(node.func, args, node.keywords)

@@ -7,7 +7,7 @@ is its own memory, in the dtypes of the arguments; and it takes incoming gradien
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,11 @@ class Condition:
 
 
 def conditions(
-    subject: Subject, gs: Sequence[Any], tolerances: Sequence[float], fixed_cotangent: bool = False, own: bool = True
+    subject: Subject,
+    gs: Sequence[Any],
+    tolerances: Sequence[float],
+    fixed_cotangent: bool = False,
+    own: bool = True,
 ) -> list[Condition]:
     """Return every condition, looked at.
 
@@ -46,18 +50,19 @@ def conditions(
     fixed_cotangent
         The adjoint takes no incoming gradient, as the backward pass of a loss.
     own
-        Results that share memory with anything else, or have another dtype, are wrong; otherwise they are a remark.
+        To write to what it is given, to return shared memory or another dtype is wrong; otherwise it is a remark.
     """
     base = subject.by_leaf(subject.gradients(gs))
     ask = _Asker(subject, tolerances)
     found = [ask("it gives the same twice", lambda: (subject.gradients(gs), base))]
     if not fixed_cotangent:
         found += _linear(subject, gs, base, ask)
-    found += _side_effects(subject, gs, own)
-    found.append(_dtypes(subject, base, own))
+    found += _side_effects(subject, gs)
+    found.append(_dtypes(subject, base))
     if not fixed_cotangent:
         found += _layouts(subject, gs, base, ask)
-    return found
+    risky = () if own else ("changes nothing", "own memory", "dtypes", "broadcast view")
+    return [replace(c, remark=True) if any(r in c.name for r in risky) else c for c in found]
 
 
 class _Asker:
@@ -67,7 +72,9 @@ class _Asker:
         self.subject = subject
         self.tolerances = tolerances
 
-    def __call__(self, name: str, pair: Callable[[], tuple[Any, Sequence[Any]]], slack: float = 1.0, say: str = "") -> Condition:
+    def __call__(
+        self, name: str, pair: Callable[[], tuple[Any, Sequence[Any]]], slack: float = 1.0, say: str = ""
+    ) -> Condition:
         try:
             with np.errstate(all="ignore"):
                 result, wanted = pair()
@@ -78,7 +85,11 @@ class _Asker:
             w = np.zeros(np.shape(g)) if w is None else w
             c = compare("", leaf, g, w, slack * t)
             if not c.right:
-                where = "has another shape" if c.index is None else f"at {c.index}: {_show(c.got, c.index)}, not {_show(c.wanted, c.index)}"
+                where = (
+                    "has another shape"
+                    if c.index is None
+                    else f"at {c.index}: {_show(c.got, c.index)}, not {_show(c.wanted, c.index)}"
+                )
                 return Condition(name, False, f"{say or 'it does not'}: the gradient of {leaf} {where}")
         return Condition(name, True)
 
@@ -97,8 +108,17 @@ def _linear(subject: Subject, gs: Sequence[Any], base: Sequence[Any], ask: _Aske
     if ignored.holds and any(b is not None and np.any(b) for b in base):
         yield Condition(name, False, "the incoming gradient is ignored: twice of it gives the same")
         return
-    zero = ask(name, lambda: (subject.gradients([0 * g for g in gs]), _scaled(base, 0)), say="it is not zero for an incoming gradient of zero")
-    twice = ask(name, lambda: (subject.gradients([2 * g for g in gs]), _scaled(base, 2)), 4, "twice the incoming gradient does not give twice")
+    zero = ask(
+        name,
+        lambda: (subject.gradients([0 * g for g in gs]), _scaled(base, 0)),
+        say="it is not zero for an incoming gradient of zero",
+    )
+    twice = ask(
+        name,
+        lambda: (subject.gradients([2 * g for g in gs]), _scaled(base, 2)),
+        4,
+        "twice the incoming gradient does not give twice",
+    )
     rng = np.random.default_rng(5)
     more = subject.random_cotangents(rng)
 
@@ -115,7 +135,7 @@ def _sum(a: Any, b: Any) -> Any:
     return np.asarray(0 if a is None else a) + np.asarray(0 if b is None else b)
 
 
-def _side_effects(subject: Subject, gs: Sequence[Any], own: bool) -> Iterator[Condition]:
+def _side_effects(subject: Subject, gs: Sequence[Any]) -> Iterator[Condition]:
     args, g = fresh(subject.args), subject.cotangent([np.array(x) for x in gs])
     before = [(x, x.tobytes()) for x in _arrays((args, g))]
     places = _named(args, subject) + [("the incoming gradient", x) for x in _arrays(g)]
@@ -128,14 +148,23 @@ def _side_effects(subject: Subject, gs: Sequence[Any], own: bool) -> Iterator[Co
     for i, (leaf, gradient) in enumerate(returned):
         if isinstance(gradient, np.ndarray):
             others = [*places, *((f"the gradient of {n}", y) for n, y in returned[:i])]
-            shared += [f"the gradient of {leaf} shares memory with {p}" for p, y in others if same_memory(gradient, y)][:1]
+            shared += [
+                f"the gradient of {leaf} shares memory with {p}"
+                for p, y in others
+                if same_memory(gradient, y)
+            ][:1]
     text = "; ".join(shared) + ": writing to one changes the other (return a copy)"
-    yield Condition("what it returns is its own memory", not shared, text, remark=not own)
+    yield Condition("what it returns is its own memory", not shared, text)
 
 
 def same_memory(a: Any, b: Any) -> bool:
     """Tell whether writing to one array could change the other."""
-    return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and bool(a.size and b.size) and np.may_share_memory(a, b)
+    return (
+        isinstance(a, np.ndarray)
+        and isinstance(b, np.ndarray)
+        and bool(a.size and b.size)
+        and np.may_share_memory(a, b)
+    )
 
 
 def _arrays(structure: Any) -> list[np.ndarray]:
@@ -155,23 +184,30 @@ def _place_of(x: Any, places: Sequence[tuple[str, Any]]) -> str:
     return next((name for name, y in places if y is x), "an argument")
 
 
-def _dtypes(subject: Subject, base: Sequence[Any], own: bool) -> Condition:
+def _dtypes(subject: Subject, base: Sequence[Any]) -> Condition:
     wrong = [
         f"the gradient of {name} is {np.asarray(g).dtype}, {name} is {x.dtype}"
         for name, g, x in zip(subject.names, base, subject.leaves, strict=True)
         if g is not None and np.asarray(g).dtype != x.dtype
     ]
-    return Condition("gradients have the dtypes of the arguments", not wrong, "; ".join(wrong), remark=not own)
+    return Condition("gradients have the dtypes of the arguments", not wrong, "; ".join(wrong))
 
 
 def _layouts(subject: Subject, gs: Sequence[Any], base: Sequence[Any], ask: _Asker) -> Iterator[Condition]:
+    def raw(views: Sequence[Any]) -> Any:
+        return subject.pull(subject.cotangent(views), fresh(subject.args))
+
     if any(np.ndim(g) and np.size(g) > 1 for g in gs):
         gapped = [gaps(g) for g in gs]
-        yield ask("it takes an incoming gradient that is not contiguous", lambda: (subject.gradients(gapped), base), say="it gives something else")
+        yield ask(
+            "it takes an incoming gradient that is not contiguous",
+            lambda: (raw(gapped), base),
+            say="it gives something else",
+        )
         copied = [_repeated(g) for g in gs]
         yield ask(
             "it takes an incoming gradient that is a broadcast view",
-            lambda: (subject.gradients(copied), subject.by_leaf(subject.gradients([np.array(c) for c in copied]))),
+            lambda: (raw(copied), subject.by_leaf(subject.gradients([np.array(c) for c in copied]))),
             say="it gives something else",
         )
     if all(np.asarray(g).dtype == np.float64 for g in gs):
@@ -180,7 +216,10 @@ def _layouts(subject: Subject, gs: Sequence[Any], base: Sequence[Any], ask: _Ask
         smallest = max(min(ask.tolerances), 1e-300)
         yield ask(
             "it takes an incoming gradient in float32",
-            lambda: (subject.gradients(short), subject.by_leaf(subject.gradients([s.astype(np.float64) for s in short]))),
+            lambda: (
+                subject.gradients(short),
+                subject.by_leaf(subject.gradients([s.astype(np.float64) for s in short])),
+            ),
             max(1.0, 1e-4 * scale / smallest),
             "it gives something else",
         )

@@ -50,7 +50,17 @@ class Context:
 def diagnose(c: Comparison, context: Context) -> list[str]:
     """Return what a wrong gradient looks like, the most telling first; at most three lines."""
     found: list[str] = []
-    for question in (_nothing, _shape, _proportion, _order, _another, _constant, _part, _factor_array, _where):
+    for question in (
+        _nothing,
+        _shape,
+        _proportion,
+        _order,
+        _another,
+        _constant,
+        _part,
+        _factor_array,
+        _where,
+    ):
         for answer in question(c, context):
             if answer not in found:
                 found.append(answer)
@@ -79,7 +89,15 @@ def named_factor(c: float, sizes: dict[int, str], relative: float = 1e-6) -> str
             ):
                 if is_(value):
                     return f"it is the right gradient times {text}"
-    for value, text in ((2, "2"), (0.5, "1/2"), (-2, "-2"), (-0.5, "-1/2"), (3, "3"), (1 / 3, "1/3"), (4, "4")):
+    for value, text in (
+        (2, "2"),
+        (0.5, "1/2"),
+        (-2, "-2"),
+        (-0.5, "-1/2"),
+        (3, "3"),
+        (1 / 3, "1/3"),
+        (4, "4"),
+    ):
         if is_(value):
             return f"it is the right gradient times {text}"
     return f"it is the right gradient times {c:.7g}"
@@ -209,7 +227,11 @@ def _part(c: Comparison, context: Context) -> Iterator[str]:
             if factor is not None:
                 yield f"what is missing is {factor:.6g} times {what}"
                 return
-            if missing.ndim > 1 and missing.shape[-1] > 2 and _proportional_in_rows(missing, value, context.relative):
+            if (
+                missing.ndim > 1
+                and missing.shape[-1] > 2
+                and _proportional_in_rows(missing, value, context.relative)
+            ):
                 yield f"what is missing is, in each row, proportional to {what}"
                 return
 

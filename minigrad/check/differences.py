@@ -8,6 +8,7 @@ how well they agree is its error.
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -117,7 +118,9 @@ class Line:
 
 def _moved(x: Any, t: Any, h: Any) -> Any:
     moved = x + h * t
-    return moved if np.iscomplexobj(h) else np.asarray(moved, np.result_type(x, t)).astype(np.asarray(x).dtype)
+    return (
+        moved if np.iscomplexobj(h) else np.asarray(moved, np.result_type(x, t)).astype(np.asarray(x).dtype)
+    )
 
 
 def _wide(x: Any) -> Any:
@@ -137,7 +140,9 @@ def sweep(line: Line) -> Slope:
     goes on with shorter ones. Two extrapolations remove the errors of order h² and h⁴ (Richardson 1911). Where left
     and right slopes differ at every small step, the point is a kink: `jump` is the difference.
     """
-    steps, values, jumps = [], [], []
+    steps: list[float] = []
+    values: list[float] = []
+    jumps: list[float] = []
     fewest = line.fewest()
     for i, h in enumerate(line.steps()):
         if i >= fewest and len(steps) >= 7:
@@ -169,7 +174,9 @@ def _precision(line: Line) -> Any:
     return max(kinds, key=lambda d: np.finfo(d).eps)
 
 
-def _before_steps_vanish(steps: list[float], values: list[float], jumps: list[float]) -> tuple[list[float], ...]:
+def _before_steps_vanish(
+    steps: list[float], values: list[float], jumps: list[float]
+) -> tuple[list[float], ...]:
     """Drop the steps that are too short to change anything: their difference is exactly 0, which agrees too well."""
     moving = [i for i, v in enumerate(values) if v != 0]
     last = moving[-1] + 1 if moving and len(values) - moving[-1] > 2 else len(values)
@@ -184,7 +191,7 @@ def _rounding_won(values: list[float]) -> bool:
 
 
 def _flattest(h: np.ndarray, d: np.ndarray, rough: float) -> tuple[tuple[float, float], float, Any]:
-    """Return (step, value), the error and the curve: where extrapolated differences of neighbouring steps agree best."""
+    """Return (step, value), the error and the curve: where neighbouring steps, extrapolated, agree best."""
     tables = [(h, d)]
     for order in (2, 4):
         if len(d) < 3:
@@ -209,17 +216,19 @@ def _jump(steps: list[float], jumps: list[float], best: float, rough: float) -> 
     Of a smooth function it shrinks with the step; at a kink it does not.
     """
     usable = [(h, j) for h, j in zip(steps, jumps, strict=True) if abs(j) > 100 * rough / h]
-    small = [j for h, j in usable if h <= max(best, usable[-1][0] * RATIO**3)][-5:] if len(usable) >= 3 else []
+    small = (
+        [j for h, j in usable if h <= max(best, usable[-1][0] * RATIO**3)][-5:] if len(usable) >= 3 else []
+    )
     if len(small) < 3:
         return 0.0
-    kept = [abs(b) > 0.7 * abs(a) and a * b > 0 for a, b in zip(small, small[1:], strict=False)]
+    kept = [abs(b) > 0.7 * abs(a) and a * b > 0 for a, b in itertools.pairwise(small)]
     return (RATIO * small[-1] - small[-2]) / (RATIO - 1) if all(kept) else 0.0
 
 
 def _one_sided(line: Line) -> Slope:
     """Return what is known where the function is defined on one side only, or nowhere near."""
     for sign in (1.0, -1.0):
-        found = []
+        found: list[tuple[float, float]] = []
         for h in line.steps():
             there = line.at(sign * h)
             if there is not None and len(found) < 20:

@@ -17,7 +17,9 @@ from dataclasses import dataclass, replace
 from types import CodeType, FunctionType
 from typing import Any
 
-__all__ = ["COSTS", "Edit", "Source", "edited"]
+from minigrad.check.changes import CHANGES
+
+__all__ = ["Edit", "Source", "edited"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,9 @@ class Edit:
     after: str
     cost: int
     code: CodeType
-    number: Callable[[float], Edit | None] | None = None  # the edit with another number in it, for one to be found
+    number: Callable[[float], Edit | None] | None = (
+        None  # the edit with another number in it, for one to be found
+    )
 
     @property
     def text(self) -> str:
@@ -83,13 +87,17 @@ class Source:
             if statement.lineno == line:
                 seen = {ast.unparse(statement)}
                 for path, node in _expressions(statement):
-                    for new in _CHANGES[cost](node, list(dict.fromkeys(names))):
+                    for new in CHANGES[cost](node, list(dict.fromkeys(names))):
                         edit = self._edit(i, path, node, new, cost, seen)
                         if edit is not None:
                             yield edit
-            names += [n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+            names += [
+                n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+            ]
 
-    def _edit(self, i: int, path: Path, node: ast.expr, new: ast.expr, cost: int, seen: set[str]) -> Edit | None:
+    def _edit(
+        self, i: int, path: Path, node: ast.expr, new: ast.expr, cost: int, seen: set[str]
+    ) -> Edit | None:
         definition = copy.deepcopy(self.definition)
         place = _simple_statements(definition)[i]
         _replace(place, path, copy.deepcopy(new))
@@ -120,7 +128,9 @@ class Source:
             inner = ast.ClassDef(self.owner, [], [], [inner], [])
         outer = ast.parse("def factory():\n    pass").body[0]
         assert isinstance(outer, ast.FunctionDef)
-        free = [ast.Assign([ast.Name(n, ast.Store())], ast.Constant(None)) for n in wanted if n != "__class__"]
+        free = [
+            ast.Assign([ast.Name(n, ast.Store())], ast.Constant(None)) for n in wanted if n != "__class__"
+        ]
         outer.body = [*free, inner]
         module = ast.fix_missing_locations(ast.Module([outer], []))
         try:
@@ -195,136 +205,3 @@ def _replace(node: Any, path: Path, new: ast.AST) -> None:
         setattr(node, name, new)
     else:
         getattr(node, name)[i] = new
-
-
-_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.MatMult)
-_COMPARISONS = (ast.Gt, ast.Lt, ast.GtE, ast.LtE, ast.Eq, ast.NotEq)
-_REDUCTIONS = ("sum", "mean", "max", "min", "prod", "std", "var")
-
-
-def _exchanges(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
-    """Yield what an expression becomes when something in it is taken away or exchanged for something else."""
-    match node:
-        case ast.BinOp(left, op, right):
-            for other in _ARITHMETIC:
-                if not isinstance(op, other):
-                    yield ast.BinOp(left, other(), right)
-            yield left
-            yield right
-            yield ast.BinOp(right, op, left)
-            if isinstance(op, ast.MatMult):
-                yield ast.BinOp(_turned(left), op, right)
-                yield ast.BinOp(left, op, _turned(right))
-        case ast.UnaryOp(ast.USub(), operand):
-            yield operand
-        case ast.Constant(bool() as value):
-            yield ast.Constant(not value)
-        case ast.Compare(left, [op], comparators):
-            for other in _COMPARISONS:
-                if not isinstance(op, other):
-                    yield ast.Compare(left, [other()], comparators)
-        case ast.Name(name, ast.Load()):
-            for other in names:
-                if other != name:
-                    yield ast.Name(other, ast.Load())
-            yield _turned(node)
-        case ast.Attribute(value, "T"):
-            yield value
-        case ast.Call():
-            yield from _other_calls(node)
-        case ast.Tuple(elts, ast.Load()) if len(elts) > 1:
-            for i in range(len(elts)):
-                for j in range(i):
-                    swapped = list(elts)
-                    swapped[i], swapped[j] = swapped[j], swapped[i]
-                    yield ast.Tuple(swapped, ast.Load())
-        case ast.Subscript(value, ast.Constant(str()), ctx):
-            yield from (ast.Subscript(value, ast.Constant(key), ctx) for key in names)
-
-
-def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
-    method = isinstance(node.func, ast.Attribute)
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    plain = [a for a in node.args if not isinstance(a, ast.Starred)]
-    yield from plain[:1]
-    if method and not _is_module(node.func.value):  # type: ignore[attr-defined]
-        yield node.func.value  # type: ignore[attr-defined]
-    for i in range(len(plain)):
-        for j in range(i):
-            args = list(node.args)
-            args[i], args[j] = args[j], args[i]
-            yield ast.Call(node.func, args, node.keywords)
-    for i, keyword in enumerate(node.keywords):
-        rest = node.keywords[:i] + node.keywords[i + 1 :]
-        yield ast.Call(node.func, node.args, rest)
-        if keyword.arg == "axis":
-            for axis in (-1, 0, 1, -2, None):
-                yield ast.Call(node.func, node.args, [*rest, ast.keyword("axis", ast.Constant(axis))])
-    if name in _REDUCTIONS and method:
-        for other in _REDUCTIONS[:4]:
-            if other != name:
-                yield ast.Call(ast.Attribute(node.func.value, other, ast.Load()), node.args, node.keywords)  # type: ignore[attr-defined]
-        if not any(k.arg == "keepdims" for k in node.keywords):
-            yield ast.Call(node.func, node.args, [*node.keywords, ast.keyword("keepdims", ast.Constant(True))])
-
-
-def _numbers(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
-    """Yield a number in place of another: some integers, or one to be found."""
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        yield _unknown()
-        if type(node.value) is int:
-            for number in (node.value + 1, node.value - 1, node.value + 2, node.value - 2, -node.value, 0, 1, -1):
-                yield ast.Constant(number)
-
-
-def _unknown() -> ast.Constant:
-    constant = ast.Constant(1.0)
-    constant.unknown = True  # type: ignore[attr-defined]
-    return constant
-
-
-def _takes_insertions(node: ast.expr) -> bool:
-    return not isinstance(node, (ast.Constant, ast.Tuple, ast.Slice, ast.Starred)) and not _is_module(node)
-
-
-def _insertions(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
-    """Yield what an expression becomes when a sign, a factor, a term or a transposition is put in."""
-    if not _takes_insertions(node):
-        return
-    yield ast.BinOp(_unknown(), ast.Mult(), node)
-    yield ast.UnaryOp(ast.USub(), node)
-    yield ast.BinOp(ast.Constant(1), ast.Sub(), node)
-    yield ast.BinOp(ast.Constant(1), ast.Add(), node)
-    for name in names:
-        for op in (ast.Mult, ast.Div, ast.Add, ast.Sub):
-            yield ast.BinOp(node, op(), ast.Name(name, ast.Load()))
-        yield ast.Call(
-            ast.Attribute(node, "reshape", ast.Load()), [ast.Attribute(ast.Name(name, ast.Load()), "shape", ast.Load())], []
-        )
-    if not isinstance(node, ast.Name):
-        yield _turned(node)
-
-
-def _terms(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
-    """Yield an expression with a term put in: a number to be found, times a variable or a product of two."""
-    if not _takes_insertions(node):
-        return
-    yield ast.BinOp(node, ast.Add(), _unknown())
-    for name in names:
-        yield ast.BinOp(node, ast.Add(), ast.BinOp(_unknown(), ast.Mult(), ast.Name(name, ast.Load())))
-    for i, a in enumerate(names):
-        for b in names[i:]:
-            both = ast.BinOp(ast.Name(a, ast.Load()), ast.Mult(), ast.Name(b, ast.Load()))
-            yield ast.BinOp(node, ast.Add(), ast.BinOp(_unknown(), ast.Mult(), both))
-
-
-def _turned(node: ast.expr) -> ast.expr:
-    return ast.Attribute(node, "T", ast.Load())
-
-
-def _is_module(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id in ("np", "numpy", "math")
-
-
-_CHANGES = {1: _exchanges, 2: _numbers, 3: _insertions, 4: _terms}
-COSTS = tuple(_CHANGES)

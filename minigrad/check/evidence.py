@@ -56,7 +56,9 @@ class Evidence:
             f"(worst {relative:.0e}; {self.why})"
         )
         if not self.decided:
-            text += f"; the differences are too rough to tell (± {self.tolerance:.1e}, gradient {self.scale:.1e})"
+            text += (
+                f"; the differences are too rough to tell (± {self.tolerance:.1e}, gradient {self.scale:.1e})"
+            )
         elif self.scale:
             text += f"; an error of 1 % passes with probability {self.chance():.0e}"
         return "; ".join([text, *map(str, self.kinks[:3]), *self.notes])
@@ -70,7 +72,11 @@ def norm(x: Any) -> float:
 
 
 def measure(
-    subject: Subject, gradients: Sequence[Any], gs: Sequence[Any], noise: Sequence[float], rng: np.random.Generator
+    subject: Subject,
+    gradients: Sequence[Any],
+    gs: Sequence[Any],
+    noise: Sequence[float],
+    rng: np.random.Generator,
 ) -> list[Evidence]:
     """Return the evidence for or against the gradient of each leaf.
 
@@ -91,7 +97,13 @@ def measure(
 
 
 def _measure_leaf(
-    subject: Subject, i: int, gradient: Any, gs: list[Any], noise: float, here: list[Any], rng: np.random.Generator
+    subject: Subject,
+    i: int,
+    gradient: Any,
+    gs: list[Any],
+    noise: float,
+    here: list[Any],
+    rng: np.random.Generator,
 ) -> Evidence:
     name, x = subject.names[i], np.asarray(subject.leaves[i])
     rest = [np.zeros(np.shape(y), np.asarray(y).dtype) for y in subject.leaves]
@@ -137,7 +149,9 @@ def _measure_leaf(
         tolerance = 1e-9 * scale + rounding + 1e-15 * line(directions[0]).size()
         method = "the complex step"
     pairs = tuple((m, inner([t], [gradient])) for m, t in zip(measured, directions, strict=True))
-    wrong = [k for k in kinks if not k.allows(float(np.real(gradient[k.index])), 1e-3 * abs(k.right - k.left))]
+    wrong = [
+        k for k in kinks if not k.allows(float(np.real(gradient[k.index])), 1e-3 * abs(k.right - k.left))
+    ]
     notes += [f"the gradient at {k.index} is {gradient[k.index]:.4g}, outside both slopes" for k in wrong[:3]]
     if wrong:
         pairs += tuple((k.left, float(np.real(gradient[k.index]))) for k in wrong)

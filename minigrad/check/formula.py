@@ -2,39 +2,47 @@
 
 from __future__ import annotations
 
-import numpy as np
+from pathlib import Path
 
-import minigrad
-from minigrad.check.subject import Subject, is_float
-from minigrad.trace import adjoint_program
+from minigrad.check.generated import Truth
+from minigrad.check.subject import Subject
+from minigrad.emit import adjoint_source
 
 __all__ = ["formula_of"]
 
 
-def formula_of(subject: Subject, name: str) -> str:
-    """Return the lines that compute the gradient of a variable of the forward; "" where there are none."""
-    name = name.rsplit(".", 1)[-1]
-    if not name.isidentifier():
-        return ""
+def formula_of(subject: Subject, truth: Truth, kind: str = "gradient") -> str:
+    """Return the lines that compute a variable of the forward, or its gradient; "" where there are none.
+
+    Parameters
+    ----------
+    subject
+        Whose forward function is differentiated.
+    truth
+        The variable. It is found by its name, or else by the line that it comes from.
+    kind
+        "gradient", or "value" for the variable itself.
+    """
     try:
-        return _from_source(subject, name) or _from_program(subject, name)
-    except Exception:  # the report is no place to fail in
+        source = adjoint_source(subject.forward, *subject.args, **subject.kwargs)
+    except Exception:  # a report is no place to fail in
         return ""
+    lines = [line.strip() for line in source.splitlines()]
+    name = truth.name.rsplit(".", 1)[-1]
+    by_line = _assigned_at(lines, truth)
+    for known in (name, *by_line):
+        wanted = known if kind == "value" else f"d{known}"
+        found = [line for line in lines if line.startswith((f"{wanted} =", f"{wanted}:"))]
+        if found:
+            named = [] if known == name or kind == "value" else [x for x in lines if x.startswith(f"{known} =")]
+            return "\n".join([*named, *found])
+    return ""
 
 
-def _from_source(subject: Subject, name: str) -> str:
-    write = getattr(minigrad, "adjoint_source", None)
-    if write is None or subject.kwargs:
-        return ""
-    lines = str(write(subject.forward, *subject.args)).splitlines()
-    return "\n".join(line.strip() for line in lines if line.strip().startswith(f"d{name} ="))
-
-
-def _from_program(subject: Subject, name: str) -> str:
-    def forward(*args: object) -> object:
-        return subject.forward(*args, **subject.kwargs)
-
-    wanted = [i for i in subject.argnums if all(is_float(x) for x in [np.asarray(subject.args[i])])]
-    _, adjoint = adjoint_program(forward, *subject.args, wrt=wanted or None)
-    lines = str(adjoint).splitlines()
-    return "\n".join(line.strip() for line in lines if line.strip().startswith(f"d{name}:"))
+def _assigned_at(lines: list[str], truth: Truth) -> list[str]:
+    """Return what the generated source calls the value of a line of the user's code."""
+    if truth.line is None:
+        return []
+    comment = f"# {Path(truth.line.file).name}:{truth.line.line} "
+    after = [lines[i + 1] for i, line in enumerate(lines[:-1]) if line.startswith(comment)]
+    return [line.split(" = ")[0] for line in after if " = " in line and line.split(" = ")[0].isidentifier()]

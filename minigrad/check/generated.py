@@ -157,7 +157,10 @@ class _Noisy:
         noisy = self.rule.function(self._jitter(g), *map(self._jitter, kept))
         scale = np.max(np.abs(exact), initial=0)
         with np.errstate(all="ignore"):
-            usable = np.shape(noisy) == np.shape(exact) and np.max(np.abs(noisy - exact), initial=0) <= 1e3 * JITTER * scale
+            usable = (
+                np.shape(noisy) == np.shape(exact)
+                and np.max(np.abs(noisy - exact), initial=0) <= 1e3 * JITTER * scale
+            )
         return self._jitter(noisy if usable else exact)
 
     def _jitter(self, x: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +37,9 @@ class Kink:
         return f"kink at {place}: left slope {self.left:.4g}, right slope {self.right:.4g}"
 
 
-def find_kinks(line: Line, which: int, name: str, limit: int = 64, budget: int = 1500) -> tuple[list[Kink], bool]:
+def find_kinks(
+    line: Line, which: int, name: str, limit: int = 64, budget: int = 1500
+) -> tuple[list[Kink], bool]:
     """Return the kinks of a leaf, and whether the search came to its end.
 
     Moving a group of elements shows a kink if one of them has one; such a group is halved until it is one element.
@@ -106,7 +109,7 @@ def _slopes_along(line: Line, which: int, t: np.ndarray, spent: list[int]) -> tu
         defined = there.at(nearest) is not None and there.at(-nearest) is not None
         return None if defined else (float("nan"), float("nan"))
     rough = there.size() * float(np.finfo(np.float64).eps) / step * RATIO**3
-    steady = all(abs(b) > 0.7 * abs(a) and a * b > 0 for a, b in zip(jumps, jumps[1:], strict=False))
+    steady = all(abs(b) > 0.7 * abs(a) and a * b > 0 for a, b in itertools.pairwise(jumps))
     return sides[-1] if len(jumps) == 4 and steady and abs(jumps[-1]) > 20 * rough else None
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from minigrad.check.changes import CHANGES
 from minigrad.check.comparison import compare
-from minigrad.check.edits import COSTS, Edit, Source, edited
+from minigrad.check.edits import Edit, Source, edited
 from minigrad.check.lines import code_of, first_line
 from minigrad.check.subject import Subject
 from minigrad.check.watch import Watch
@@ -32,7 +34,12 @@ class Laboratory:
     """
 
     def __init__(
-        self, subject: Subject, gs: Sequence[Any], wanted: Sequence[Any], tolerances: Sequence[float], seconds: float
+        self,
+        subject: Subject,
+        gs: Sequence[Any],
+        wanted: Sequence[Any],
+        tolerances: Sequence[float],
+        seconds: float,
     ) -> None:
         self.subject = subject
         self.gs = gs
@@ -45,7 +52,9 @@ class Laboratory:
         except LookupError:
             self.source = None
 
-    def run(self, changes: Mapping[int, Any] | None = None) -> tuple[list[Any] | None, Watch, Exception | None]:
+    def run(
+        self, changes: Mapping[int, Any] | None = None
+    ) -> tuple[list[Any] | None, Watch, Exception | None]:
         """Return the gradients (None if the adjoint raised), what was seen, and what was raised."""
         watch = Watch(self.root, dict(changes or {}))
         try:
@@ -74,15 +83,23 @@ class Laboratory:
             except Exception:  # most edits make no sense
                 return None
 
-    def cure(self, lines: Sequence[int], others: Sequence[int] = (), most: int = COSTS[-1]) -> Edit | None:
+    def cure(
+        self,
+        lines: Sequence[int],
+        others: Sequence[int] = (),
+        most: int = max(CHANGES),
+        seconds: float = math.inf,
+    ) -> Edit | None:
         """Return the simplest edit of one of the lines with which everything is right, in the order of the lines.
 
-        Of the other lines only what takes away or exchanges something is tried, after the first lines.
+        Of the other lines only what takes away or exchanges something is tried, after the first lines. Edits that
+        cost more than `most` are left out, and so is what takes longer than this.
         """
-        for cost in COSTS[:most] if self.source is not None else ():
+        deadline = min(self.deadline, time.monotonic() + seconds)
+        for cost in range(1, most + 1) if self.source is not None else ():
             for line in (*lines, *(others if cost <= 2 else ())):
                 for edit in self.source.edits(line, cost):  # type: ignore[union-attr]
-                    if time.monotonic() > self.deadline:
+                    if time.monotonic() > deadline:
                         return None
                     cure = self._with_its_number(edit) if edit.number else edit
                     if cure is not None and len(self.right(self.gradients_with(cure))) == len(self.wanted):
@@ -102,7 +119,11 @@ class Laboratory:
             fits = np.all(np.abs(missing - (c - 1) * slope) <= 1 + 1e-6 * np.max(np.abs(missing), initial=0))
         if not np.isfinite(c) or not fits:
             return None
-        near = [n for n in (round(c), round(2 * c) / 2, round(3 * c) / 3, round(c, 6)) if abs(n - c) <= 1e-9 * abs(c)]
+        near = [
+            n
+            for n in (round(c), round(2 * c) / 2, round(3 * c) / 3, round(c, 6))
+            if abs(n - c) <= 1e-9 * abs(c)
+        ]
         return edit.number(float(near[0] if near else c))
 
     def _flat(self, gradients: Sequence[Any] | None) -> Any:
@@ -112,7 +133,9 @@ class Laboratory:
         pairs = list(zip(gradients, self.wanted, strict=True))
         if any(g is None or np.shape(g) != np.shape(w) for g, w in pairs):
             return None
-        return np.concatenate([np.ravel(np.asarray(g)) / t for g, t in zip(gradients, self.tolerances, strict=True)])
+        return np.concatenate(
+            [np.ravel(np.asarray(g)) / t for g, t in zip(gradients, self.tolerances, strict=True)]
+        )
 
     def raised_at(self, error: BaseException) -> SourceLine | None:
         """Return the line of the adjoint itself at which something was raised."""

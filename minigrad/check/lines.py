@@ -43,7 +43,7 @@ def code_of(f: Any) -> CodeType | None:
     f = getattr(f, "__func__", f)
     code = getattr(f, "__code__", None)
     if code is None and not isinstance(f, type):
-        code = getattr(getattr(type(f), "__call__", None), "__code__", None)
+        code = getattr(vars(type(f)).get("__call__"), "__code__", None)
     return code
 
 
@@ -63,10 +63,16 @@ def statements(code: CodeType) -> dict[int, Statement]:
             statement.attributes.add(name)
         elif instruction.opname.startswith("RETURN_"):
             statement.returns = instruction.opname != "RETURN_GENERATOR"
-        elif "LOAD_FAST" in instruction.opname or instruction.opname in ("LOAD_DEREF", "LOAD_NAME", "LOAD_CLOSURE"):
+        elif "LOAD_FAST" in instruction.opname or instruction.opname in (
+            "LOAD_DEREF",
+            "LOAD_NAME",
+            "LOAD_CLOSURE",
+        ):
             statement.reads.update(name if isinstance(name, tuple) else (name,))
         if instruction.opname.startswith("STORE_FAST_") and isinstance(name, tuple):  # two in one instruction
-            (statement.binds if "STORE_FAST_STORE" in instruction.opname else statement.reads).update(name[-2:])
+            (statement.binds if "STORE_FAST_STORE" in instruction.opname else statement.reads).update(
+                name[-2:]
+            )
             statement.binds.add(name[0])
     return found
 

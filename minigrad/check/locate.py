@@ -64,11 +64,15 @@ class WrongLine:
     @property
     def before(self) -> Sighting | None:
         """The last variable before it that is right."""
-        earlier = [s for s in self.sightings if s.assignment.line.line < self.line.line and s.status == "right"]
+        earlier = [
+            s for s in self.sightings if s.assignment.line.line < self.line.line and s.status == "right"
+        ]
         return earlier[-1] if earlier else None
 
     def __str__(self) -> str:
-        head = f"first wrong line: {self.line}\n    {f'`{self.variable}`' if self.variable else 'it'} {self.why}"
+        head = (
+            f"first wrong line: {self.line}\n    {f'`{self.variable}`' if self.variable else 'it'} {self.why}"
+        )
         if self.cure:
             head += f"\n    everything is right with {self.cure}"
         elif self.confirmed:
@@ -117,9 +121,13 @@ def locate(
     relevant = _relevant(lab, sightings, last)
     suspects = [s for s in relevant if s.suspicious]
     found = _by_truth(lab, suspects, truths, right)
-    rivals = [s for s in suspects if s.status != "right" and (found is None or s.assignment.line.line < found.line.line)]
+    rivals = [
+        s
+        for s in suspects
+        if s.status != "right" and (found is None or s.assignment.line.line < found.line.line)
+    ]
     if found is not None and found.confirmed and not rivals:
-        found.cure = _text(lab.cure([found.line.line], most=1))
+        found.cure = _text(lab.cure([found.line.line], most=3, seconds=min(2.0, seconds / 4)))
     else:
         rest = [s for s in relevant if not s.suspicious]
         found = (
@@ -150,7 +158,9 @@ def _relevant(lab: Laboratory, sightings: Sequence[Sighting], last: SourceLine |
     for s in reversed(sightings):
         a = s.assignment
         name = a.name.removesuffix(a.path)
-        if name in needed or (name not in a.reads and any(c in name for c in ".[")):  # attributes are results too
+        if name in needed or (
+            name not in a.reads and any(c in name for c in ".[")
+        ):  # attributes are results too
             needed |= a.reads
             kept.append(s)
     return kept[::-1]
@@ -191,12 +201,17 @@ def _candidates(s: Sighting, truths: Truths) -> Iterator[tuple[Known, Any]]:
 
 
 def _by_edit(
-    lab: Laboratory, suspects: Sequence[Sighting], rest: Sequence[Sighting], found: WrongLine | None,
+    lab: Laboratory,
+    suspects: Sequence[Sighting],
+    rest: Sequence[Sighting],
+    found: WrongLine | None,
     last: SourceLine | None,
 ) -> WrongLine | None:
     """Edit the lines in question in small ways: does everything come out right?"""
     by_line = {s.assignment.line.line: s for s in (*rest, *suspects)}
-    first = sorted({s.assignment.line.line for s in suspects} | {p.line for p in (found and found.line, last) if p})
+    first = sorted(
+        {s.assignment.line.line for s in suspects} | {p.line for p in (found and found.line, last) if p}
+    )
     others = sorted({s.assignment.line.line for s in rest} - set(first))
     cure = lab.cure(first, others)
     if cure is None or lab.root is None:
@@ -224,4 +239,6 @@ def _by_elimination(
                 return WrongLine(s.assignment.line, s.assignment.function, s.assignment.name, False, s.text)
     if last is None:
         return None
-    return WrongLine(last, "", None, False, "raised" if raised else "is wrong, and every variable before it is right")
+    return WrongLine(
+        last, "", None, False, "raised" if raised else "is wrong, and every variable before it is right"
+    )

@@ -24,11 +24,12 @@ h1 { font-size: 1.3rem; } h2 { font-size: 1.05rem; margin-top: 2rem; }
 .wrong { color: var(--wrong); } .right { color: var(--right); }
 .sides { display: grid; grid-template-columns: 1fr 1fr; gap: 1rem; }
 @media (max-width: 60rem) { .sides { grid-template-columns: 1fr; } }
-pre { font: 13px/1.45 ui-monospace, monospace; overflow-x: auto; border: 1px solid var(--faint); padding: .6rem; margin: 0; }
+pre { font: 13px/1.45 ui-monospace, monospace; overflow-x: auto; padding: .6rem; margin: 0; }
+pre, svg { border: 1px solid var(--faint); }
 pre .n { color: #888; user-select: none; } pre .bad { background: #d333; display: inline-block; min-width: 100%; }
 pre .k { color: #888; font-style: italic; }
-table { border-collapse: collapse; } td, th { padding: .15rem .7rem; text-align: left; border-bottom: 1px solid var(--faint); }
-svg { border: 1px solid var(--faint); }
+table { border-collapse: collapse; }
+td, th { padding: .15rem .7rem; text-align: left; border-bottom: 1px solid var(--faint); }
 figure { display: inline-block; margin: .5rem 1.5rem .5rem 0; } figcaption { font-size: .85rem; color: #888; }
 """
 
@@ -76,10 +77,17 @@ def _table(comparisons: list[Comparison]) -> Iterator[str]:
         state = "right" if c.right else "wrong"
         cells = [c.result, c.name, None, "", "", "", "", "; ".join(c.diagnosis)]
         if c.index is not None:
-            cells[3:7] = [str(c.index), f"{c.got[c.index]:.6g}", f"{c.wanted[c.index]:.6g}", "" if c.ratio is None else f"{c.ratio:.6g}"]
+            cells[3:7] = [
+                str(c.index),
+                f"{c.got[c.index]:.6g}",
+                f"{c.wanted[c.index]:.6g}",
+                "" if c.ratio is None else f"{c.ratio:.6g}",
+            ]
         elif not c.right:
             cells[4:6] = [str(np.shape(c.got)) if c.got is not None else "None", str(np.shape(c.wanted))]
-        row = "".join(f'<td class="{state}">{state}</td>' if x is None else f"<td>{escape(x)}</td>" for x in cells)
+        row = "".join(
+            f'<td class="{state}">{state}</td>' if x is None else f"<td>{escape(x)}</td>" for x in cells
+        )
         yield f"<tr>{row}</tr>"
     yield "</table>"
 

@@ -38,7 +38,12 @@ class Listing:
             file = inspect.getsourcefile(f) or ""
         except (OSError, TypeError):
             return None
-        return cls(getattr(f, "__name__", type(f).__name__), file, max(start, 1), tuple(x.rstrip("\n") for x in lines))
+        return cls(
+            getattr(f, "__name__", type(f).__name__),
+            file,
+            max(start, 1),
+            tuple(x.rstrip("\n") for x in lines),
+        )
 
 
 @dataclass
@@ -113,15 +118,22 @@ class Report:
                 lines += ["  the generated adjoint computes it as", *_indented(self.formula, 6)]
         failed = [c for c in (*self.conditions, *self.variations) if not c.holds]
         if failed:
-            lines += ["", *(line for c in failed for line in _indented(("remark, " if c.remark else "") + str(c)))]
+            lines += [
+                "",
+                *(line for c in failed for line in _indented(("remark, " if c.remark else "") + str(c))),
+            ]
         held = sum(c.holds for c in self.conditions)
         if self.conditions:
             lines += ["", f"  {held} of {len(self.conditions)} conditions hold"]
         if self.variations:
-            lines.append(f"  right in {sum(c.holds for c in self.variations)} of {len(self.variations)} other shapes")
+            lines.append(
+                f"  right in {sum(c.holds for c in self.variations)} of {len(self.variations)} other shapes"
+            )
         if self.reference:
             lines += _indented(f"reference: {self.reference}")
-        shown = [e for e in self.evidence if not e.agrees or not e.decided or e.kinks or len(self.evidence) <= 3]
+        shown = [
+            e for e in self.evidence if not e.agrees or not e.decided or e.kinks or len(self.evidence) <= 3
+        ]
         lines += [line for e in shown for line in _indented(str(e))]
         lines += [line for n in self.notes for line in _indented(f"note: {n}")]
         return lines
@@ -150,14 +162,28 @@ class Report:
             "comparisons": [_comparison(c) for c in self.comparisons],
             "conditions": [vars(c) for c in (*self.conditions, *self.variations)],
             "evidence": [
-                {"name": e.name, "method": e.method, "why": e.why, "agrees": e.agrees, "decided": e.decided,
-                 "pairs": [list(map(_number, p)) for p in e.pairs], "chance_of_a_false_pass": _number(e.chance())}
+                {
+                    "name": e.name,
+                    "method": e.method,
+                    "why": e.why,
+                    "agrees": e.agrees,
+                    "decided": e.decided,
+                    "pairs": [list(map(_number, p)) for p in e.pairs],
+                    "chance_of_a_false_pass": _number(e.chance()),
+                }
                 for e in self.evidence
             ],
-            "wrong_line": None if culprit is None else {
-                "file": culprit.line.file, "line": culprit.line.line, "text": culprit.line.text,
-                "variable": culprit.variable, "why": culprit.why, "confirmed": culprit.confirmed,
-                "cure": culprit.cure, "raised": culprit.raised,
+            "wrong_line": None
+            if culprit is None
+            else {
+                "file": culprit.line.file,
+                "line": culprit.line.line,
+                "text": culprit.line.text,
+                "variable": culprit.variable,
+                "why": culprit.why,
+                "confirmed": culprit.confirmed,
+                "cure": culprit.cure,
+                "raised": culprit.raised,
             },
             "formula": self.formula,
             "notes": self.notes,
@@ -192,13 +218,20 @@ def _number(x: Any) -> Any:
 
 def _comparison(c: Comparison) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "result": c.result, "argument": c.name, "right": c.right, "error": _number(c.error),
-        "tolerance": _number(c.tolerance), "shape": list(np.shape(c.wanted)),
-        "got_shape": None if c.got is None else list(np.shape(c.got)), "diagnosis": c.diagnosis,
+        "result": c.result,
+        "argument": c.name,
+        "right": c.right,
+        "error": _number(c.error),
+        "tolerance": _number(c.tolerance),
+        "shape": list(np.shape(c.wanted)),
+        "got_shape": None if c.got is None else list(np.shape(c.got)),
+        "diagnosis": c.diagnosis,
     }
     if c.index is not None:
         found |= {
-            "index": list(c.index), "got": _number(complex(c.got[c.index])), "expected": _number(complex(c.wanted[c.index])),
+            "index": list(c.index),
+            "got": _number(complex(c.got[c.index])),
+            "expected": _number(complex(c.wanted[c.index])),
             "ratio": None if c.ratio is None else _number(c.ratio),
         }
     return found

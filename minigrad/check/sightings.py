@@ -40,7 +40,11 @@ class Sighting:
     @property
     def suspicious(self) -> bool:
         """Whether it could be to blame: it is nothing known, or something known that it is not called, or no news."""
-        misnamed = bool(self.meant) and self.known is not None and all(k.truth is not self.known.truth for k in self.meant)
+        misnamed = (
+            bool(self.meant)
+            and self.known is not None
+            and all(k.truth is not self.known.truth for k in self.meant)
+        )
         return self.status != "right" or misnamed or self.same_as is not None
 
     @property
@@ -69,7 +73,11 @@ def sight(assignments: Sequence[Assignment], truths: Truths, arguments: Mapping[
     for s in sightings:
         value = np.asarray(s.assignment.value)
         if value.dtype.kind == "f" and value.size > 1:
-            same = (name for name, x in earlier if name != s.assignment.name and form_of(value, x, 1e-9) in ("", "reshaped"))
+            same = (
+                name
+                for name, x in earlier
+                if name != s.assignment.name and form_of(value, x, 1e-9) in ("", "reshaped")
+            )
             s.same_as = next(same, None)
             earlier.append((s.assignment.name, value))
     return sightings

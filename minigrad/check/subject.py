@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +17,6 @@ from minigrad.custom import is_differentiable
 from minigrad.errors import MinigradError, StructureError
 from minigrad.op import Recorded
 from minigrad.tensor import dtype_of
-from minigrad.trace import parameter_names
 
 __all__ = ["Subject", "fresh", "is_float", "name_of", "random_like", "replayed_randomness"]
 
@@ -103,6 +103,7 @@ class Subject:
         kwargs: dict[str, Any] | None = None,
         argnums: Sequence[int] | None = None,
         shown: tuple[Any, Any] | None = None,
+        names: Sequence[str] | None = None,
     ) -> Subject:
         """Return the subject with all that follows from the functions and their arguments.
 
@@ -114,22 +115,35 @@ class Subject:
         args = tuple(args)
         chosen = [i for i, a in enumerate(args) if is_differentiable(a)] if argnums is None else list(argnums)
         chosen = [n % len(args) for n in chosen] if args else []
-        arguments = tuple(parameter_names(forward, len(args)))
-        names = [_place(arguments[i], p) for i in chosen for p in _float_paths(args[i])]
+        arguments = tuple(argument_names(forward, len(args)))
+        names = (
+            [_place(arguments[i], p) for i in chosen for p in _float_paths(args[i])]
+            if names is None
+            else names
+        )
         if not names:
             raise MinigradError(
                 f"{name_of(forward)}: nothing to differentiate; wanted a float array among the positional arguments, "
                 f"got {', '.join(type(a).__name__ for a in args) or 'none'}"
             )
         subject = cls(
-            forward, adjoint, args, kwargs or {}, tuple(chosen), arguments, tuple(names), shown=shown or (forward, adjoint)
+            forward,
+            adjoint,
+            args,
+            kwargs or {},
+            tuple(chosen),
+            arguments,
+            tuple(names),
+            shown=shown or (forward, adjoint),
         )
         out = subject.call(subject.leaves)
         subject.whole, subject.structure = tree.flatten(out)
         paths = zip(subject.whole, tree.paths(out), strict=True)
         subject.results = tuple(_place("out", p) for x, p in paths if _is_result(x))
         if not subject.results:
-            raise MinigradError(f"{name_of(forward)} returned no float array, so there is no gradient to check")
+            raise MinigradError(
+                f"{name_of(forward)} returned no float array, so there is no gradient to check"
+            )
         return subject
 
     @property
@@ -159,7 +173,9 @@ class Subject:
         """Return the float leaves of the result."""
         out = tree.leaves(self.call(leaves))
         if len(out) != len(self.whole):
-            raise StructureError(f"{name_of(self.forward)} returned {len(self.whole)} leaves first and {len(out)} then")
+            raise StructureError(
+                f"{name_of(self.forward)} returned {len(self.whole)} leaves first and {len(out)} then"
+            )
         return [x for x, like in zip(out, self.whole, strict=True) if _is_result(like)]
 
     def cotangent(self, gs: Sequence[Any]) -> Any:
@@ -170,8 +186,8 @@ class Subject:
         )
 
     def gradients(self, gs: Sequence[Any]) -> Any:
-        """Return what the adjoint returns, whole, for these cotangents."""
-        return self.pull(self.cotangent(gs), fresh(self.args))
+        """Return what the adjoint returns, whole, for these cotangents, of which it gets copies."""
+        return self.pull(self.cotangent([np.array(g) for g in gs]), fresh(self.args))
 
     def pull(self, g: Any, args: Sequence[Any]) -> Any:
         """Return what the adjoint returns for a cotangent and arguments that it may keep or write to."""
@@ -191,7 +207,9 @@ class Subject:
         alone = len(moving) == 1 and (not isinstance(result, tuple) or isinstance(moving[0], tuple))
         given = (result,) if alone else result
         if not isinstance(given, (tuple, list)) or len(given) != len(moving):
-            came = f"{len(given)} values" if isinstance(given, (tuple, list)) else f"one {type(given).__name__}"
+            came = (
+                f"{len(given)} values" if isinstance(given, (tuple, list)) else f"one {type(given).__name__}"
+            )
             needed = ", ".join(self.arguments[i] for i in self.argnums)
             raise StructureError(
                 f"{name_of(self.adjoint)} should return {len(moving)} gradient{'s' * (len(moving) > 1)}, "
@@ -212,7 +230,7 @@ class Subject:
         return found
 
     def random_cotangents(self, rng: np.random.Generator) -> Arrays:
-        """Return random numbers of two decimals in the shapes and dtypes of the results, 0 where those are not finite."""
+        """Return random numbers in the shapes and dtypes of the results, 0 where those are not finite."""
         return [np.where(np.isfinite(x), random_like(x, rng), 0).astype(x.dtype) for x in self.out]
 
     def in_dtype(self, dtype: Any) -> Subject:
@@ -227,6 +245,17 @@ class Subject:
         other = replace(self, args=tree.map(cast, self.args), kwargs=tree.map(cast, self.kwargs))
         other.whole = tree.leaves(other.call(other.leaves))
         return other
+
+
+def argument_names(f: Callable[..., Any], n: int) -> list[str]:
+    """Return what a function calls its first n positional arguments: x, y, and rest[0] for those of *rest."""
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    plain = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "argument")
+    return [*plain[:n], *(f"{rest}[{i}]" for i in range(n - len(plain)))]
 
 
 def _is_result(x: Any) -> bool:
@@ -246,7 +275,9 @@ def random_like(x: Any, rng: np.random.Generator) -> Any:
     """Return normal numbers of two decimals, pushed away from zero, in the shape and dtype of x; complex where x is."""
     x = np.asarray(x)
     values = rng.normal(size=x.shape).round(2)
-    values = values + np.copysign(0.05, values)  # no element is so small that an error of its gradient is hidden
+    values = values + np.copysign(
+        0.05, values
+    )  # no element is so small that an error of its gradient is hidden
     if x.dtype.kind == "c":
         values = values + 1j * rng.normal(size=x.shape).round(2)
     return np.asarray(values).astype(x.dtype)

@@ -51,7 +51,20 @@ def forward_name(name: str, names: Sequence[str], mapping: Mapping[str, str]) ->
         return name, "value"
     plain = {_bare(n): n for n in reversed(names)}
     low = name.lower()
-    for prefix in ("dl_d", "dloss_d", "dloss_", "grad_", "gradient_", "delta_", "adj_", "d_", "g_", "grad", "d", "g"):
+    for prefix in (
+        "dl_d",
+        "dloss_d",
+        "dloss_",
+        "grad_",
+        "gradient_",
+        "delta_",
+        "adj_",
+        "d_",
+        "g_",
+        "grad",
+        "d",
+        "g",
+    ):
         if low.startswith(prefix) and _bare(low[len(prefix) :]) in plain:
             return plain[_bare(low[len(prefix) :])], "gradient"
     for suffix in ("_gradient", "_grad", "_bar", "_adj", "_g", "_d", "grad", "bar"):
@@ -67,7 +80,9 @@ def _bare(name: str) -> str:
 class Truths:
     """The right values and gradients of a forward pass, to be searched by value and by name."""
 
-    def __init__(self, truths: Sequence[Truth], relative: float, mapping: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, truths: Sequence[Truth], relative: float, mapping: Mapping[str, str] | None = None
+    ) -> None:
         self.relative = relative
         self.mapping = dict(mapping or {})
         self.known = [k for t in truths for k in _known(t)]

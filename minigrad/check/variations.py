@@ -51,7 +51,7 @@ class _Example:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             try:
-                made = Subject.of(s.forward, s.adjoint, args, kwargs, s.argnums, s.shown)
+                made = Subject.of(s.forward, s.adjoint, args, kwargs, s.argnums, s.shown, s.names)
             except Exception:  # the function does not take these shapes: it need not
                 return None
         whole = all(np.all(np.isfinite(x)) for x in s.out)
@@ -120,7 +120,7 @@ def _longer(example: _Example, group: Group) -> int:
 
 
 def _resized(x: np.ndarray, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Return an array of another shape with numbers like those of x: repeated, and if they are floats, not quite equal."""
+    """Return an array of another shape with numbers like those of x: repeated, and floats not quite equal."""
     if 0 in x.shape:
         return np.zeros(shape, x.dtype)
     wrapped = x[np.ix_(*(np.arange(n) % m for n, m in zip(shape, x.shape, strict=True)))]

@@ -86,7 +86,9 @@ class Watch:
         code = frame.f_code
         if self._frames == 0 and code is not self.root:
             return None
-        if code is not self.root and (not is_users(code.co_filename) or code.co_name in ("<listcomp>", "<genexpr>", "<dictcomp>")):
+        if code is not self.root and (
+            not is_users(code.co_filename) or code.co_name in ("<listcomp>", "<genexpr>", "<dictcomp>")
+        ):
             return None
         number, self._frames = self._frames, self._frames + 1
         return _Frame(self, frame, number).event
@@ -99,13 +101,22 @@ class Watch:
         for path, leaf in _leaves(value):
             step, self._step = self._step, self._step + 1
             if step in self.changes:
-                replacement = _with_leaf(value if replacement is None else replacement, path, self.changes[step])
+                replacement = _with_leaf(
+                    value if replacement is None else replacement, path, self.changes[step]
+                )
             if len(self.assignments) < _MOST:
                 kept = leaf.copy() if isinstance(leaf, np.ndarray) else leaf
                 self.assignments.append(
                     Assignment(
-                        step, name + path, kept, here, frame.code.co_name, frame.number, caller,
-                        frozenset(statement.reads), path,
+                        step,
+                        name + path,
+                        kept,
+                        here,
+                        frame.code.co_name,
+                        frame.number,
+                        caller,
+                        frozenset(statement.reads),
+                        path,
                     )
                 )
         return replacement
@@ -128,7 +139,12 @@ class _Frame:
         if event == "exception":
             return self.event
         line = first_line(self.code.co_filename, frame.f_lineno)
-        if event == "line" and self.current is not None and line == self.current.line and not self._looped(frame):
+        if (
+            event == "line"
+            and self.current is not None
+            and line == self.current.line
+            and not self._looped(frame)
+        ):
             return self.event
         values = frame.f_locals
         self._finish(frame, values)
@@ -157,7 +173,9 @@ class _Frame:
         changes: list[tuple[str, Any]] = []
         for name in sorted(statement.binds):
             value = values.get(name, _UNBOUND)
-            if value is not _UNBOUND and (value is not self.bound.get(name, _UNBOUND) or name in statement.reads):
+            if value is not _UNBOUND and (
+                value is not self.bound.get(name, _UNBOUND) or name in statement.reads
+            ):
                 replacement = self.watch.note(name, value, self, statement)
                 if replacement is not None:
                     changes.append((name, replacement))

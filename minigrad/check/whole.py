@@ -11,7 +11,7 @@ from minigrad.check.evidence import measure
 from minigrad.check.subject import Subject
 
 if TYPE_CHECKING:
-    from minigrad.check.checks import Reference
+    from minigrad.check.reference import Reference
     from minigrad.check.report import Report
 
 __all__ = ["measured_gradients"]
@@ -26,20 +26,31 @@ def measured_gradients(subject: Subject, reference: Reference, report: Report) -
     """
     try:
         with np.errstate(all="ignore"):
-            got = subject.by_leaf(subject.gradients([np.asarray(g).astype(x.dtype) for g, x in zip(reference.gs, subject.out, strict=True)]))
+            got = subject.by_leaf(
+                subject.gradients(
+                    [np.asarray(g).astype(x.dtype) for g, x in zip(reference.gs, subject.out, strict=True)]
+                )
+            )
     except Exception:  # reported when it is compared
         got = [None] * len(subject.names)
     zeros = [np.zeros(np.shape(x), np.asarray(x).dtype) for x in subject.leaves]
-    gradients = [z if g is None or np.shape(g) != z.shape else np.asarray(g) for g, z in zip(got, zeros, strict=True)]
+    gradients = [
+        z if g is None or np.shape(g) != z.shape else np.asarray(g) for g, z in zip(got, zeros, strict=True)
+    ]
     report.evidence = measure(subject, gradients, reference.gs, reference.noise, np.random.default_rng(2))
     small = sum(z.size for z in zeros) <= MOST_ELEMENTS
-    reference.wanted = [_measured(subject, reference.gs, i) for i in range(len(zeros))] if small else gradients
+    reference.wanted = gradients
+    if small:
+        measured = [_measured(subject, reference.gs, i) for i in range(len(zeros))]
+        reference.wanted = [gradient for gradient, _ in measured]
+        reference.slack = max(error for _, error in measured)
     if not small:
         report.notes.append("too many elements to measure each: compared along random directions only")
 
 
-def _measured(subject: Subject, gs: list[Any], which: int) -> Any:
-    """Return the gradient of one leaf, an element at a time."""
+def _measured(subject: Subject, gs: list[Any], which: int) -> tuple[Any, float]:
+    """Return the gradient of one leaf, an element at a time, and how far an element may be off."""
+    worst = 0.0
     x = np.asarray(subject.leaves[which])
     found = np.zeros(x.shape, np.complex128 if np.iscomplexobj(x) else np.float64)
     rest = [np.zeros(np.shape(y), np.asarray(y).dtype) for y in subject.leaves]
@@ -56,5 +67,6 @@ def _measured(subject: Subject, gs: list[Any], which: int) -> Any:
             except ValueError:
                 exact, close = 0.0, False
             value = exact if close else slope.value
-            found[index] += value if unit == 1 else -1j * value
-    return found
+            worst = worst if close else max(worst, slope.error)
+            found[index] = found[index] + (value if unit == 1 else -1j * value)
+    return found, worst

@@ -1,0 +1,175 @@
+"""How somebody's forward and backward pass are called: which arguments they take and what they return."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from minigrad.check.subject import is_float
+from minigrad.errors import MinigradError
+
+__all__ = ["Backward", "find_method", "split_result", "taken_from"]
+
+FORWARD = (
+    "forward",
+    "__call__",
+    "call",
+    "forward_pass",
+    "forward_propagation",
+    "forwardprop",
+    "fprop",
+    "feed_forward",
+    "feedforward",
+    "predict",
+    "loss",
+)
+BACKWARD = (
+    "backward",
+    "backward_pass",
+    "backward_propagation",
+    "backwardprop",
+    "backprop",
+    "bprop",
+    "back",
+    "backpropagate",
+    "grad",
+    "gradient",
+)
+RATES = (
+    "lr",
+    "learning_rate",
+    "learningrate",
+    "eta",
+    "alpha",
+    "rate",
+    "step",
+    "step_size",
+    "learn_rate",
+    "lrate",
+)
+CACHES = ("cache", "caches", "ctx", "context", "saved", "memory", "meta", "state")
+OUTPUTS = (
+    "output",
+    "out",
+    "outputs",
+    "y",
+    "Y",
+    "a",
+    "A",
+    "z",
+    "Z",
+    "result",
+    "o",
+    "activation",
+    "loss",
+    "y_hat",
+)
+INPUT_GRADIENTS = (
+    "dinputs", "dinput", "dx", "dX", "d_input", "d_inputs", "d_x", "grad_input", "grad_inputs", "input_grad",
+    "input_gradient", "grad_x", "x_grad", "gx", "dA_prev", "da_prev", "delta", "dinput_data",
+)  # fmt: skip
+
+
+def find_method(layer: Any, names: Sequence[str], what: str) -> Callable[..., Any]:
+    """Return the first method of a layer with one of these names.
+
+    Raises
+    ------
+    MinigradError
+        If it has none.
+    """
+    for name in names:
+        method = getattr(layer, name, None)
+        if callable(method) and not isinstance(method, np.ndarray):
+            return method  # type: ignore[no-any-return]
+    raise MinigradError(
+        f"{type(layer).__name__} has no {what} method: wanted one of {', '.join(names)}\n"
+        f"  fix  pass it: check_layer(layer, ..., {what}=layer.its_name)"
+    )
+
+
+@dataclass
+class Backward:
+    """Which arguments a backward pass takes, by their names.
+
+    Attributes
+    ----------
+    method
+        A function whose parameters are those to be filled in.
+    inputs
+        Names of the forward's parameters.
+    """
+
+    parameters: tuple[str, ...]  # those without a default, or that are an incoming gradient in spite of one
+    inputs: tuple[str, ...]
+
+    @classmethod
+    def of(cls, method: Callable[..., Any], forward: Callable[..., Any]) -> Backward:
+        """Return what a backward method takes; `forward` tells the names of the inputs."""
+        return cls(tuple(_required(method)), tuple(_required(forward)))
+
+    @property
+    def incoming(self) -> list[str]:
+        """The parameters that are incoming gradients."""
+        rest = [p for p in self.parameters if p.lower() not in RATES and p.lower() not in CACHES]
+        gradients = [p for p in rest if not (p in self.inputs and len(rest) > 1)]
+        return gradients or rest[-1:]
+
+    @property
+    def steps(self) -> bool:
+        """Whether it takes a learning rate: it then changes the parameters itself."""
+        return any(p.lower() in RATES for p in self.parameters)
+
+    def arguments(self, gs: Sequence[Any], inputs: Sequence[Any], cache: Any) -> list[Any]:
+        """Return the arguments to call it with."""
+        by_name = dict(zip(self.inputs, inputs, strict=False))
+        incoming = self.incoming
+        given = list(gs) if len(incoming) == len(gs) else [gs[0] if len(gs) == 1 else tuple(gs)]
+        found = []
+        for p in self.parameters:
+            if p in incoming:
+                found.append(given.pop(0) if given else None)
+            elif p.lower() in RATES:
+                found.append(1.0)
+            elif p.lower() in CACHES:
+                found.append(cache)
+            else:
+                found.append(by_name.get(p))
+        return found
+
+
+def _required(f: Callable[..., Any]) -> list[str]:
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        return ["g"]
+    plain = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    gradient = [
+        p
+        for p in plain
+        if p.default is not p.empty
+        and p.name.lower().lstrip("_").startswith(("d", "g"))
+        and p.name not in ("dtype", "dim", "debug")
+    ]
+    return [p.name for p in plain if p.default is p.empty or p in gradient[:1]]
+
+
+def split_result(result: Any, cached: bool) -> tuple[Any, Any]:
+    """Return the outputs of a forward pass and what it saved: the last value, if its backward pass takes one."""
+    if cached and isinstance(result, (tuple, list)) and len(result) > 1:
+        *outputs, cache = result
+        return (outputs[0] if len(outputs) == 1 else tuple(outputs)), cache
+    return result, None
+
+
+def taken_from(layer: Any, names: Sequence[str]) -> Any:
+    """Return the float array that a layer holds under one of these names; None if it holds none."""
+    for name in names:
+        value = getattr(layer, name, None)
+        if is_float(value) or isinstance(value, float):
+            return value
+    return None

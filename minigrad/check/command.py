@@ -1,0 +1,104 @@
+"""`python -m minigrad check path/to/layers.py:RMSNorm --init d_model=8 --input 2,4,8`: check a gradient."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minigrad.check.checks import check_adjoint, check_gradients
+from minigrad.check.foreign import check_layer
+from minigrad.check.report import Report
+from minigrad.commandline import bound, load, made
+from minigrad.errors import AdjointMismatch, MinigradError
+
+__all__ = ["main"]
+
+DESCRIPTION = """
+Check a gradient. What is checked depends on what is named:
+
+  layers.py:RMSNorm                           a class with forward and backward, as it stands
+  layers.py:conv_forward --backward conv_backward
+                                              functions that hand on a cache
+  rules.py:softmax --adjoint softmax_adjoint  a function and its adjoint(g, *args), by hand
+  rules.py:softmax                            the generated gradient of a function
+
+Exit code 0: it is right. 1: it is wrong, and the report says how. 2: it cannot be checked.
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; return its exit code."""
+    options = _parser().parse_args(argv)
+    try:
+        report = _checked(options)
+    except AdjointMismatch as error:
+        report = error.report
+    except MinigradError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(report)
+    if options.html is not None:
+        report.html(options.html)
+    if options.json is not None:
+        report.json(options.json)
+    return 0 if report.right else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m minigrad check",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("target", help="path/to/file.py:name or package.module:name")
+    parser.add_argument("--adjoint", metavar="NAME", help="its adjoint(g, *args): a name in its file, or file.py:name")
+    parser.add_argument("--backward", metavar="NAME", help="the function that takes its cache; of a class, the method")
+    parser.add_argument("--forward", metavar="NAME", help="of a class: the forward method")
+    parser.add_argument(
+        "--init", action="append", default=[], metavar="NAME=VALUE", help="an argument of the class: d_model=8, W=3,4"
+    )
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="[NAME=]SHAPE",
+        help="an input: 2,4,8 or ids=2,5:int64 for an array, eps=1e-5 for a value; repeat for each",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the random inputs")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write the report as a page")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
+    return parser
+
+
+def _checked(options: argparse.Namespace) -> Report:
+    rng = np.random.default_rng(options.seed)
+    target = load(options.target)
+    inputs = dict(_input(text, i, rng) for i, text in enumerate(options.input))
+    if isinstance(target, type):
+        layer = target(**dict(_initial(text, rng) for text in options.init))
+        return check_layer(layer, *inputs.values(), forward=options.forward, backward=options.backward)
+    if options.backward is not None:
+        return check_layer((target, _other(options, options.backward)), *inputs.values())
+    named = all("=" in text for text in options.input)
+    args, kwargs = bound(target, inputs) if named else (tuple(inputs.values()), {})
+    if options.adjoint is not None:
+        return check_adjoint(target, _other(options, options.adjoint), *args, **kwargs)
+    return check_gradients(target, *args, **kwargs)
+
+
+def _other(options: argparse.Namespace, name: str) -> Any:
+    return load(name if ":" in name else f"{options.target.rpartition(':')[0]}:{name}")
+
+
+def _input(text: str, number: int, rng: np.random.Generator) -> tuple[str, Any]:
+    return made(text if "=" in text else f"input{number}={text}", rng)
+
+
+def _initial(text: str, rng: np.random.Generator) -> tuple[str, Any]:
+    """Return an argument of a class: a whole number is itself here, not a shape."""
+    name, _, value = text.partition("=")
+    return (name, int(value)) if value.lstrip("-").isdigit() else made(text, rng)

@@ -1,0 +1,182 @@
+"""Everything that is looked at in an adjoint: values, conditions, other shapes, and the wrong line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from minigrad import tree
+from minigrad.check.comparison import Comparison, compare
+from minigrad.check.conditions import Condition, conditions
+from minigrad.check.diagnosis import Context, diagnose
+from minigrad.check.formula import formula_of
+from minigrad.check.locate import locate
+from minigrad.check.reference import Reference, first_line
+from minigrad.check.report import Listing, Report
+from minigrad.check.subject import Subject, name_of
+from minigrad.check.variations import variations
+from minigrad.check.whole import measured_gradients
+
+__all__ = ["compare_with", "examine", "gives_the_same", "title_of"]
+
+
+def examine(
+    subject: Subject,
+    names: Mapping[str, str] | None = None,
+    fixed: Sequence[int] = (),
+    own: bool = True,
+    fixed_cotangent: bool = False,
+) -> Report:
+    """Return the full report on an adjoint. `own`: whether sharing memory and other dtypes are wrong."""
+    report = Report(
+        title_of(subject), forward=Listing.of(subject.shown[0]), adjoint=Listing.of(subject.shown[1])
+    )
+    if not gives_the_same(subject, report):
+        return report
+    reference = Reference.of(subject, must=False)
+    assert reference is not None
+    if fixed_cotangent:
+        reference.gs = [np.ones_like(g) for g in reference.gs]
+        reference.wanted = (
+            reference.generated.gradients(reference.gs) if reference.generated else reference.wanted
+        )
+    if reference.generated is not None and all(e.agrees for e in reference.evidence):
+        report.evidence = reference.evidence
+        count = sum(len(e.pairs) for e in reference.evidence)
+        report.reference = f"the generated adjoint, confirmed by measurements along {count} random directions"
+    else:
+        if reference.generated is not None:
+            reference.why_not = (
+                "the generated adjoint disagrees with what was measured: is a stop_gradient in the function, "
+                "or was a value turned into a plain number?"
+            )
+            reference.generated = None
+        report.reference = (
+            f"derivatives measured from values of the function; it cannot be traced ({reference.why_not})"
+        )
+        measured_gradients(subject, reference, report)
+    ran = compare_with(subject, reference, report, names)
+    if ran:
+        tolerances = reference.tolerances(subject)
+        gs = _cast(reference.gs, subject)
+        report.conditions += conditions(subject, gs, tolerances, fixed_cotangent, own)
+    if ran and reference.generated is not None and all(c.right for c in report.comparisons):
+        report.variations = [
+            _varied(label, s, own, fixed_cotangent) for label, s in variations(subject, fixed)
+        ]
+    return report
+
+
+def title_of(subject: Subject) -> str:
+    return f"{name_of(subject.shown[1])}, the adjoint of {name_of(subject.shown[0])}"
+
+
+def gives_the_same(subject: Subject, report: Report) -> bool:
+    """Note whether the forward function gives the same twice: otherwise nothing can be said about its gradient."""
+    for first, second in zip(subject.out, subject.run(subject.leaves), strict=True):
+        if not np.array_equal(first, second, equal_nan=True):
+            report.errors.append(
+                f"{name_of(subject.forward)} gives something else on every call: "
+                "pass the seed, or the random numbers, as an argument"
+            )
+            return False
+    return True
+
+
+def _cast(gs: Sequence[Any], subject: Subject) -> list[Any]:
+    return [np.asarray(g).astype(x.dtype) for g, x in zip(gs, subject.out, strict=True)]
+
+
+def compare_with(
+    subject: Subject, reference: Reference, report: Report, names: Mapping[str, str] | None = None
+) -> bool:
+    """Compare every result's gradients with the reference, and look for the wrong line; return whether it ran."""
+    generated, gs = reference.generated, _cast(reference.gs, subject)
+    tolerances = reference.tolerances(subject)
+    try:
+        with np.errstate(all="ignore"):
+            got = subject.by_leaf(subject.gradients(gs))
+    except Exception as error:  # whatever the adjoint raises is the finding
+        report.errors.append(first_line(error))
+        got = None
+    if got is not None:
+        report.comparisons += _all_pairs(subject, reference, gs, got, tolerances)
+    wrong = got is None or any(not c.right for c in report.comparisons)
+    relative = 1e-7 if all(np.asarray(x).dtype.itemsize >= 8 for x in subject.leaves) else 1e-4
+    if wrong and generated is not None:
+        report.culprit = locate(subject, generated, gs, tolerances, names, relative)
+        if report.culprit is not None and report.culprit.meant is not None:
+            meant = report.culprit.meant
+            report.formula = formula_of(subject, meant.truth, "value" if meant.kind == "value" else "gradient")
+    context = _context(subject, reference, relative)
+    for c in report.comparisons:
+        if not c.right:
+            c.diagnosis = diagnose(c, context)
+    return got is not None
+
+
+def _all_pairs(
+    subject: Subject, reference: Reference, gs: Sequence[Any], got: Sequence[Any], tolerances: Sequence[float]
+) -> list[Comparison]:
+    """Return a comparison for every result and argument: with several results, each is given a gradient alone."""
+    if len(subject.results) == 1 or reference.generated is None:
+        whole = subject.results[0] if len(subject.results) == 1 else "the results"
+        rows = zip(subject.names, got, reference.wanted, tolerances, strict=True)
+        return [compare(whole, *row) for row in rows]
+    found = []
+    for i, result in enumerate(subject.results):
+        alone = [g if i == j else np.zeros_like(g) for j, g in enumerate(gs)]
+        wanted = reference.generated.gradients(alone)
+        gradients = subject.by_leaf(subject.gradients(alone))
+        rows = zip(subject.names, gradients, wanted, tolerances, strict=True)
+        found += [compare(result, *row) for row in rows]
+    reference.generated.gradients(reference.gs)
+    return found
+
+
+def _context(subject: Subject, reference: Reference, relative: float) -> Context:
+    sizes: dict[int, str] = {}
+    for name, x in zip((*subject.names, *subject.results), (*subject.leaves, *subject.out), strict=True):
+        for axis, n in enumerate(np.shape(x)):
+            sizes.setdefault(n, f"the size of axis {axis} of {name}")
+        sizes.setdefault(np.size(x), f"the number of elements of {name}")
+    masks = {}
+    for i, a in enumerate((*subject.args, *subject.kwargs.values())):
+        label = (*subject.arguments, *subject.kwargs)[i]
+        for p, leaf in zip(tree.paths(a), tree.leaves(a), strict=True):
+            if isinstance(leaf, np.ndarray) and leaf.dtype == bool:
+                masks[label + p] = leaf
+    wanted = dict(zip(subject.names, reference.wanted, strict=True))
+    return Context(reference.generated, reference.gs, wanted, masks, sizes, max(relative, 1e-6))
+
+
+def _varied(label: str, subject: Subject, own: bool, fixed_cotangent: bool) -> Condition:
+    """Return whether the adjoint is right in another shape."""
+    name = f"right {label}"
+    try:
+        reference = Reference.of(subject, measured=False)
+    except Exception:  # not to be differentiated there
+        return Condition(name, True)
+    assert reference is not None
+    gs = [np.ones_like(g) for g in reference.gs] if fixed_cotangent else reference.gs
+    wanted = reference.generated.gradients(gs) if reference.generated else []
+    try:
+        with np.errstate(all="ignore"):
+            got = subject.by_leaf(subject.gradients(_cast(gs, subject)))
+    except Exception as error:  # whatever the adjoint raises is the finding
+        empty = any(
+            0 in np.shape(x) for x in subject.leaves
+        )  # that it fails aloud there is no wrong gradient
+        return Condition(name, False, f"the adjoint raised {first_line(error)}", remark=empty)
+    for leaf, g, w, t, x in zip(
+        subject.names, got, wanted, reference.tolerances(subject), subject.leaves, strict=True
+    ):
+        c = compare(subject.results[0], leaf, g, w, t)
+        if not c.right:
+            c.diagnosis = diagnose(c, _context(subject, reference, 1e-6))
+            return Condition(name, False, str(c))
+        if own and g is not None and np.asarray(g).dtype != np.asarray(x).dtype:
+            return Condition(name, False, f"the gradient of {leaf} is {np.asarray(g).dtype}")
+    return Condition(name, True)

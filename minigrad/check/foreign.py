@@ -1,0 +1,72 @@
+"""Checking somebody's layer as it stands: a class with forward and backward, or functions that hand on a cache.
+
+The layer is copied for every run, so that nothing in it is changed. Its forward pass is run on Tensors, unmodified,
+in a context where NumPy's constructors answer for them; its backward pass is run on arrays as it always is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+from minigrad.check.examine import examine
+from minigrad.check.layer import Layer
+from minigrad.check.pairs import Functions, LossAndGradient, Pair
+from minigrad.check.report import Report
+from minigrad.check.variations import numbers_of
+
+__all__ = ["check_layer"]
+
+
+def check_layer(
+    layer: Any,
+    *inputs: Any,
+    forward: str | None = None,
+    backward: str | None = None,
+    gradients: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
+) -> Report:
+    """Check the backward pass of somebody's layer, as it stands.
+
+    Parameters
+    ----------
+    layer
+        An object with a forward and a backward method (or `__call__`, `fprop`, `backward_pass` ...); or a pair of
+        functions `(forward, backward)`, where `forward(*inputs)` returns `(out, cache)` and `backward(dout, cache)`
+        the gradients; or one function that returns `(loss, gradients)`.
+    *inputs
+        An example of the inputs of its forward pass.
+    forward, backward
+        The names of its methods, where they are unusual.
+    gradients
+        Where the gradient of a parameter is found, where its name does not say: `{"W": "update"}`. Paths from the
+        layer, such as `attention.W_q` or `grads['W']`.
+    names
+        As in `check_adjoint`: which local variable is the gradient of which.
+
+    Returns
+    -------
+    Report
+        Sharing memory with the incoming gradient, or a gradient of another precision, is only remarked on.
+
+    Raises
+    ------
+    AdjointMismatch
+        If a gradient is wrong. The message is the report.
+    MinigradError
+        If the layer cannot be called, or nothing in it has a gradient.
+    """
+    pair: Pair
+    if isinstance(layer, (tuple, list)):
+        pair = Functions(*layer)
+    elif isinstance(layer, (FunctionType, BuiltinFunctionType)):
+        pair = LossAndGradient(layer)
+    else:
+        pair = Layer(layer, forward, backward, dict(gradients or {}))
+    subject = pair.subject(inputs)
+    fixed = numbers_of(subject, 0) if isinstance(pair, Layer) and pair.parameters else []
+    report = examine(subject, names, fixed, own=False, fixed_cotangent=pair.fixed_cotangent)
+    report.title = f"{pair.name}, its backward pass against its forward pass"
+    report.notes += pair.notes()
+    return report.require()

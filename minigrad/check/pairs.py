@@ -1,0 +1,237 @@
+"""Functions that hand on a cache, and functions that return a loss with its gradient, as a forward and an adjoint."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from minigrad import tree
+from minigrad.check.calling import CACHES, Backward, split_result
+from minigrad.check.constructors import answering
+from minigrad.check.subject import Subject, is_float, name_of, replayed_randomness
+from minigrad.errors import MinigradError
+from minigrad.op import Recorded
+from minigrad.tensor import Tensor
+
+__all__ = [
+    "Functions",
+    "LossAndGradient",
+    "Pair",
+    "copy_of",
+    "is_number",
+    "matched",
+    "ones_like",
+    "parts_of",
+    "signature_of",
+]
+
+
+class Pair:
+    """Something that can run forward, also on Tensors, and backward."""
+
+    name = ""
+    fixed_cotangent = False
+    sources: tuple[Any, Any] = (None, None)
+
+    def __init__(self) -> None:
+        self.converted: list[str] = []
+        self.remarks: list[str] = []
+
+    def notes(self) -> list[str]:
+        """Return what the report should say besides."""
+        turned = [f"a Tensor was turned into a number at {line}" for line in dict.fromkeys(self.converted)]
+        return [*self.remarks, *turned]
+
+    def subject(self, inputs: Sequence[Any]) -> Subject:
+        """Return what is checked."""
+        raise NotImplementedError
+
+    def traced(self, run: Callable[[], Any], arguments: Any) -> Any:
+        """Return run(), in the context for Tensors if there is one among the arguments."""
+        tapes = [x._tape for x in tree.leaves(arguments) if isinstance(x, Recorded)]
+        if not tapes:
+            return run()
+        with answering(max(tapes, key=lambda t: t.level), self.sources) as seen:
+            out = tree.map(seen.tensor_of, run())
+        self.converted += seen.lines(without=[])[: 0 if _keeps(out) else None]
+        return out
+
+    def as_inputs(self, inputs: Sequence[Any]) -> list[Any]:
+        """Return the inputs with constant Tensors in place of plain float arrays, if there is a Tensor among them."""
+        tapes = [x._tape for x in tree.leaves(inputs) if isinstance(x, Recorded)]
+        if not tapes:
+            return list(inputs)
+        tape = max(tapes, key=lambda t: t.level)
+        return [
+            tree.map(lambda x: Tensor(x, tape, -1) if isinstance(x, np.ndarray) and is_float(x) else x, a)
+            for a in inputs
+        ]
+
+
+def _keeps(out: Any) -> bool:
+    """Tell whether a result still is on the tape."""
+    return any(isinstance(x, Recorded) and x._slot >= 0 for x in tree.leaves(out))
+
+
+class Functions(Pair):
+    """forward(*inputs) -> (out, cache), and backward(dout, cache) -> gradients."""
+
+    def __init__(self, forward: Any, backward: Any) -> None:
+        super().__init__()
+        self.forward, self.backward = forward, backward
+        self.name = name_of(forward)
+        self.sources = (forward, backward)
+        self.takes = Backward.of(backward, forward)
+        self.cached = (
+            any(p.lower() in CACHES for p in self.takes.parameters) or len(self.takes.parameters) == 2
+        )
+
+    def run(self, inputs: Sequence[Any]) -> tuple[Any, Any]:
+        """Return the outputs and the cache."""
+        result = self.traced(lambda: self.forward(*copy_of(self.as_inputs(inputs))), inputs)
+        return split_result(result, self.cached)
+
+    def pull(self, g: Any, inputs: Sequence[Any]) -> Any:
+        """Return what backward returns."""
+        out, cache = self.run(inputs)
+        gs = list(g) if isinstance(out, tuple) else [g]
+        parameters = self.takes.parameters
+        if self.cached and not any(p.lower() in CACHES for p in parameters):
+            return self.backward(gs[0] if len(gs) == 1 else tuple(gs), cache)
+        return self.backward(*self.takes.arguments(gs, inputs, cache))
+
+    def subject(self, inputs: Sequence[Any]) -> Subject:
+        """Return the functions as a forward and an adjoint of the float inputs."""
+        with replayed_randomness():
+            out, _ = self.run(inputs)
+            ones = tree.map(lambda x: np.ones(np.shape(x)) if is_number(x) else x, out)
+            came = self.pull(ones, inputs)
+        moving = [i for i, x in enumerate(inputs) if isinstance(x, (np.ndarray, np.floating)) and is_float(x)]
+        chosen = matched(came, inputs, moving, self.forward)
+        self.remarks += [f"no gradient is returned for input {i}" for i in moving if i not in chosen.values()]
+
+        def adjoint(g: Any, *args: Any) -> Any:
+            returned = self.pull(g, args)
+            parts = parts_of(returned)
+            found = [parts[k] for k in chosen]
+            return found[0] if len(found) == 1 else tuple(found)
+
+        def forward(*args: Any) -> Any:
+            return self.run(args)[0]
+
+        forward.__signature__ = signature_of(self.forward)  # type: ignore[attr-defined]
+        return Subject.of(
+            forward, adjoint, inputs, None, list(chosen.values()), (self.forward, self.backward)
+        )
+
+
+class LossAndGradient(Pair):
+    """A function of everything that returns (loss, gradients)."""
+
+    fixed_cotangent = True
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+        self.name = name_of(function)
+        self.sources = (function,)  # type: ignore[assignment]
+
+    def run(self, inputs: Sequence[Any]) -> tuple[Any, Any]:
+        """Return the loss, and the gradients."""
+        result = self.traced(lambda: self.function(*copy_of(self.as_inputs(inputs))), inputs)
+        if not isinstance(result, (tuple, list)) or len(result) < 2:
+            raise MinigradError(f"{self.name} should return (loss, gradients), got {type(result).__name__}")
+        return result[0], (result[1] if len(result) == 2 else tuple(result[1:]))
+
+    def subject(self, inputs: Sequence[Any]) -> Subject:
+        """Return the function as a forward and an adjoint."""
+        with replayed_randomness():
+            _, came = self.run(inputs)
+        moving = [i for i, x in enumerate(inputs) if isinstance(x, (np.ndarray, np.floating)) and is_float(x)]
+        trees = [
+            i for i, x in enumerate(inputs) if isinstance(x, dict) and any(map(is_float, tree.leaves(x)))
+        ]
+        if isinstance(came, dict) and trees:
+            chosen: dict[Any, int] = {None: trees[0]}
+        else:
+            chosen = matched(came, inputs, moving, self.function)
+
+        def adjoint(g: Any, *args: Any) -> Any:
+            returned = self.run(args)[1]
+            found = [returned if k is None else parts_of(returned)[k] for k in chosen]
+            return found[0] if len(found) == 1 else tuple(found)
+
+        def forward(*args: Any) -> Any:
+            return self.run(args)[0]
+
+        forward.__signature__ = signature_of(self.function)  # type: ignore[attr-defined]
+        return Subject.of(
+            forward, adjoint, inputs, None, list(chosen.values()), (self.function, self.function)
+        )
+
+
+def copy_of(arguments: Sequence[Any]) -> list[Any]:
+    """Return arguments that a layer may write to: plain arrays copied, dictionaries new."""
+    return [tree.map(lambda x: x.copy() if isinstance(x, np.ndarray) else x, a) for a in arguments]
+
+
+def is_number(x: Any) -> bool:
+    return is_float(x) or isinstance(x, float)
+
+
+def ones_like(x: Any) -> Any:
+    return np.ones(np.shape(x), getattr(x, "dtype", float))
+
+
+def signature_of(f: Any, first: str | None = None) -> Any:
+    try:
+        signature = inspect.signature(f)
+    except (TypeError, ValueError):
+        return None
+    if first is None:
+        return signature
+    parameter = inspect.Parameter(first, inspect.Parameter.POSITIONAL_ONLY)
+    rest = [
+        p.replace(kind=p.POSITIONAL_ONLY) if p.kind is p.POSITIONAL_OR_KEYWORD else p
+        for p in signature.parameters.values()
+    ]
+    return signature.replace(parameters=[parameter, *(p.replace(default=p.empty) for p in rest)])
+
+
+def parts_of(returned: Any) -> dict[Any, Any]:
+    """Return the gradients that were returned, by number or name."""
+    if isinstance(returned, dict):
+        return returned
+    return dict(enumerate(returned)) if isinstance(returned, (tuple, list)) else {0: returned}
+
+
+def matched(returned: Any, inputs: Sequence[Any], moving: Sequence[int], forward: Any) -> dict[Any, int]:
+    """Return which returned gradient belongs to which input: by name, or by order where the shapes agree."""
+    parts, free, found = parts_of(returned), list(moving), {}
+    names = list(getattr(signature_of(forward), "parameters", ()))
+    for key in parts:
+        for i in [i for i in free if i < len(names)]:
+            name = names[i].lower()
+            if str(key).lower() in (name, f"d{name}", f"grad_{name}", f"d_{name}"):
+                found[key] = i
+                free.remove(i)
+                break
+    for key, part in parts.items():
+        if key in found or not is_number(part):
+            continue
+        for i in free:
+            if np.shape(part) == np.shape(inputs[i]):
+                found[key] = i
+                free = free[free.index(i) + 1 :]
+                break
+    by_order = (
+        len(parts) == len(moving) and not isinstance(returned, dict) and all(map(is_number, parts.values()))
+    )
+    if by_order and len(found) < len(moving):
+        return dict(
+            zip(parts, moving, strict=True)
+        )  # a wrong shape is a finding, not a reason to leave it out
+    return found

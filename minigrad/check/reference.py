@@ -1,0 +1,72 @@
+"""The right gradients of a function, and what they are known from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from minigrad.check.comparison import tolerance_of
+from minigrad.check.evidence import Evidence, measure
+from minigrad.check.generated import Generated
+from minigrad.check.subject import Subject
+
+__all__ = ["Reference", "first_line"]
+
+SEED = 1
+
+
+@dataclass
+class Reference:
+    """The right gradients of a subject, and what they are known from."""
+
+    generated: Generated | None
+    gs: list[Any]
+    wanted: list[Any]
+    noise: list[float]  # in machine epsilons
+    evidence: list[Evidence]
+    why_not: str = ""
+    slack: float = 0.0  # the error of gradients that were measured
+
+    @classmethod
+    def of(cls, subject: Subject, measured: bool = True, must: bool = True) -> Reference | None:
+        """Return the reference, with random incoming gradients; None if the function cannot be traced and need not."""
+        rng = np.random.default_rng(SEED)
+        wide = _widened(subject)
+        gs = wide.random_cotangents(rng)
+        try:
+            generated = Generated(wide)
+        except Exception as error:  # whatever the function raises when it meets a Tensor
+            if must:
+                raise
+            return cls(None, gs, [], [0.0] * len(subject.names), [], first_line(error))
+        wanted = generated.gradients(gs)
+        noise = generated.noise(gs, rng)
+        evidence: list[Evidence] = []
+        if measured:
+            eps = float(np.finfo(np.float64).eps)
+            evidence = measure(wide, wanted, gs, [n * eps for n in noise], rng)
+        return cls(generated, gs, wanted, noise, evidence)
+
+    def tolerances(self, subject: Subject) -> list[float]:
+        """Return how far the gradients may be off that were computed in the subject's precision."""
+        return [
+            tolerance_of(w, n, np.asarray(x).dtype) + self.slack
+            for w, n, x in zip(self.wanted, self.noise, subject.leaves, strict=True)
+        ]
+
+
+def first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+
+
+def _widened(subject: Subject) -> Subject:
+    """Return the subject in float64, if its functions can be computed in it; otherwise the subject itself."""
+    if all(np.asarray(x).dtype in (np.float64, np.complex128) for x in subject.leaves):
+        return subject
+    try:
+        wide = subject.in_dtype(np.float64)
+    except Exception:  # it knows one precision only
+        return subject
+    return wide if all(x.dtype.itemsize >= 8 for x in wide.out) else subject
