@@ -75,7 +75,7 @@ def _unchangeable(x: Any) -> Any:
     return x
 
 
-def _op(name: str, kind: str | None = None) -> Op:
+def _op(name: str, kind: str) -> Op:
     def gradient(g: Any, leaves: tuple[Any, ...], position: int, call: _Call) -> Any:
         return call.gradient(g, position, leaves)
 
@@ -114,7 +114,7 @@ def custom_adjoint(forward: Callable[..., Any], adjoint: Callable[..., Any]) -> 
     CutGraphError
         If a Tensor is given by keyword, or `forward` uses one that is not among its arguments.
     """
-    op = _op(_name(forward))
+    op = _op(_name(forward), kind="custom")
     names = _parameter_names(forward)
 
     @functools.wraps(forward)

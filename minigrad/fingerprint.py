@@ -25,7 +25,10 @@ def fingerprint(array: np.ndarray) -> int:
     data = np.ascontiguousarray(array.T if array.flags.f_contiguous else array).reshape(-1).view(np.uint8)
     words = data[: data.size - data.size % 8].view(np.uint64)
     sums = []
+    scratch = np.empty(_BLOCK, np.uint64)
     for start in range(0, words.size, _BLOCK):
         block = words[start : start + _BLOCK]
-        sums.append(int(np.vecdot(block ^ (block >> _DOWN), _WEIGHTS[: block.size])))
+        folded = np.right_shift(block, _DOWN, out=scratch[: block.size])
+        folded ^= block
+        sums.append(int(np.vecdot(folded, _WEIGHTS[: block.size])))
     return hash((*sums, data[words.size * 8 :].tobytes()))

@@ -18,7 +18,7 @@ import numpy as np
 
 from minigrad.errors import DtypeError, MissingAdjoint, OverwrittenError, ShapeError, here, source_line, user_frame
 from minigrad.fingerprint import fingerprint
-from minigrad.op import Op, Recorded, Rule
+from minigrad.op import USER_CODE, Op, Recorded, Rule
 from minigrad.shapes import broadcast_axes, shape_of
 from minigrad.tensor import Tensor, dtype_of, plain, trace_below
 from minigrad.zero import BOUNDED, MAKES_NAN, has_nan, zero_stays_zero
@@ -220,6 +220,7 @@ class Tape:
             grads.add(slot, seed)
         values, specs, add, observer = grads.values, self.specs, grads.add, self.observer
         invalid, suspicious = _Flag(), self.suspicious
+        checked: dict[int, int] = {}  # fingerprints by identity: an array that many ops used is looked at once
         # A floating-point "invalid operation" is the only way a NaN comes out of numbers, and the processor notices
         # it for free: so that 0 * inf can be answered (see zero.py) without looking at every array.
         with np.errstate(all="ignore", invalid="call", call=invalid):
@@ -232,7 +233,7 @@ class Tape:
                 if g is None:
                     continue
                 if node.guards:
-                    _check_guards(node)
+                    _check_guards(node, checked)
                 if observer is not None:
                     observer.arrived(node, g)
                 for slot, rule, kept in node.parents:
@@ -245,6 +246,8 @@ class Tape:
                         where = source_line(node.code, node.instruction)
                         error.add_note(f"in the adjoint of {node.op.name}, called at {where}")
                         raise
+                    if node.op.kind in USER_CODE:  # which might write anywhere
+                        checked.clear()
                     if gradient is None:
                         continue
                     if (invalid.raised or suspicious) and node.op.kind == "elementwise" and node.op not in BOUNDED:
@@ -367,9 +370,12 @@ def _missing(node: Node, rule: Rule) -> MissingAdjoint:
     )
 
 
-def _check_guards(node: Node) -> None:
+def _check_guards(node: Node, checked: dict[int, int]) -> None:
     for name, array, mark in node.guards or ():
-        if fingerprint(array) != mark:
+        now = checked.get(id(array))
+        if now is None:
+            now = checked[id(array)] = fingerprint(array)
+        if now != mark:
             raise _overwritten(node, name, array)
 
 

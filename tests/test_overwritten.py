@@ -426,3 +426,34 @@ def test_objects_are_compared_by_identity():
     before = fingerprint(array)
     array[1] = "b"
     assert fingerprint(array) != before
+
+
+# --- an array that many ops used
+
+
+def test_each_use_is_checked_although_the_array_is_read_once():
+    """The backward pass reads an array once for all ops that used it; each compares with its own fingerprint."""
+    w = np.linspace(1, 2, 1000)
+
+    def loss(x, scale):
+        y = x * w
+        w[:] *= scale
+        return np.sum(y * w)
+
+    assert minigrad.grad(lambda x: loss(x, 1.0), np.ones(1000))[0] == 1
+    for scale in (2.0, -1.0):
+        with overwritten("y"):
+            minigrad.grad(lambda x, s=scale: loss(x, s), np.ones(1000))
+        w[:] = np.linspace(1, 2, 1000)
+
+
+def test_an_adjoint_that_writes_into_an_array():
+    w = np.linspace(1, 2, 3)
+
+    def adjoint(g, x):
+        w[1] = 7.0
+        return g
+
+    writes = minigrad.custom_adjoint(lambda x: x * 1, adjoint)
+    with overwritten("y"):
+        minigrad.grad(lambda x: np.sum(writes(x * w) * w), np.ones(3))
