@@ -97,7 +97,9 @@ class Names:
         try:
             yield
         finally:
-            sys.setprofile(before)
+            sys.setprofile(before if callable(before) else None)
+            if before is not None and not callable(before):  # a profiler written in C: it cannot be set, but enabled
+                before.enable()
 
 
 def _is_library(code: CodeType) -> bool:

@@ -21,6 +21,7 @@ __all__ = ["Rewriter", "fold", "permutation", "share", "simplify", "uses"]
 
 ADD, SUBTRACT, MULTIPLY, DIVIDE, POWER = (OPS[f] for f in (np.add, np.subtract, np.multiply, np.divide, np.power))
 NEGATIVE, POSITIVE, CONJ, REAL = (OPS[f] for f in (np.negative, np.positive, np.conjugate, np.real))
+BOTH = OPS[np.bitwise_and]
 BROADCAST, RESHAPE = OPS[np.broadcast_to], OPS[np.reshape]
 COMMUTATIVE = {ADD, MULTIPLY}
 RESHAPING = {RESHAPE, ravel, OPS[np.expand_dims], OPS[np.squeeze]}
@@ -183,7 +184,7 @@ def _unstretched(r: Rewriter, x: Atom) -> Atom:
 
 
 def _is_number(atom: Atom, value: float) -> bool:
-    return isinstance(atom, Const) and isinstance(atom.value, (int, float, complex)) and atom.value == value
+    return isinstance(atom, Const) and isinstance(atom.value, (int, float, complex, np.bool_)) and atom.value == value
 
 
 def _unchanged(r: Rewriter, op: Op, inputs: tuple[Atom, ...], params: dict[str, Any], out: Var) -> Atom | None:
@@ -195,6 +196,8 @@ def _unchanged(r: Rewriter, op: Op, inputs: tuple[Atom, ...], params: dict[str, 
     elif op in (ADD, SUBTRACT) and _is_zero(rest[0]):
         same = x
     elif (op is MULTIPLY and _is_number(x, 1)) or (op is ADD and _is_zero(x)):
+        same = rest[0]
+    elif op is BOTH and _is_number(x, True):
         same = rest[0]
     elif op in (POSITIVE, cast, BROADCAST) or (op in (REAL, CONJ) and x.dtype.kind != "c"):
         same = x

@@ -39,11 +39,7 @@ def test_a_program_runs_and_prints():
     p = program([x, y], (out, ADD, [x, y], {}))
     a, b = np.ones((2, 3)), np.arange(3.0)
     np.testing.assert_array_equal(p(a, b)[0], a + b)
-    assert str(p) == (
-        "p(x:float64[2, 3], t0:float64[3]):\n"
-        "  out:float64[2, 3] = np.add(x, t0)\n"
-        "  return out"
-    )
+    assert str(p) == ("p(x:float64[2, 3], t0:float64[3]):\n  out:float64[2, 3] = np.add(x, t0)\n  return out")
     with pytest.raises(MinigradError, match="p takes 2 arrays, got 1"):
         p(a)
 
@@ -187,7 +183,13 @@ TWO = {
         ["np.reshape"],
     ),
     "reshape of x[:, None]": (
-        pair((getitem, {"index": (slice(None), None)}), (OPS[np.reshape], {"shape": (2, 3)}), (2, 3), (2, 1, 3), (2, 3)),
+        pair(
+            (getitem, {"index": (slice(None), None)}),
+            (OPS[np.reshape], {"shape": (2, 3)}),
+            (2, 3),
+            (2, 1, 3),
+            (2, 3),
+        ),
         [],
     ),
     "broadcast of a broadcast": (
@@ -253,7 +255,7 @@ def test_names_are_taken_over():
     x, y, out = var(2, name="x"), var(2), var(2)
     z = var(2, name="scores")
     p = program([x], (y, NEGATIVE, [x], {}), (z, MULTIPLY, [y, Const(1)], {}), (out, NEGATIVE, [z], {}))
-    assert [eq.outs[0].name for eq in fold(p).equations][0] == "scores"
+    assert fold(p).equations[0].outs[0].name == "scores"
 
 
 def test_permutation():

@@ -212,7 +212,8 @@ def test_what_python_looks_at_is_noted():
     _, backward = adjoint_program(f, MATRIX, ids)
     places = [where for _, where in backward.notes["reads"]]
     assert [where.split("    ")[1] for where in places] == [
-        "if ids.max() > 1:", "return x[np.asarray(ids)] * float(len(ids))",
+        "if ids.max() > 1:",
+        "return x[np.asarray(ids)] * float(len(ids))",
     ]
     np.testing.assert_array_equal(backward(np.ones((2, 3)), MATRIX, ids)[0][::2], np.full((2, 3), 4.0))
 
@@ -275,7 +276,8 @@ def test_a_parameter_that_is_assigned_to_is_a_variable():
         return y
 
     forward, _ = adjoint_program(lambda x: inner(x) * 2, MATRIX)
-    assert [(eq.outs[0].name, eq.outs[0].weak) for eq in forward.equations][0] == ("y", False)
+    first = forward.equations[0].outs[0]
+    assert (first.name, first.weak) == ("y", False)
 
 
 def test_names_need_no_source():

@@ -86,7 +86,7 @@ class Builder(Reader):
             bottom *= prod(int(x.value) for x in counts)
             counts = []
         numbers = [x.value for x in above if is_unnamed_number(x)]  # type: ignore[union-attr]
-        above = sorted((x for x in above if not is_unnamed_number(x)), key=self.is_formula)
+        above = sorted((x for x in above if not is_unnamed_number(x)), key=self.place)
         total: Atom | None = None
         if numbers:
             total = Const(numbers[0] if len(numbers) == 1 and top == 1 else prod(numbers) * float(top))
@@ -104,9 +104,11 @@ class Builder(Reader):
             total = self.binary(DIVIDE, total, x, like)
         return total
 
-    def is_formula(self, x: Atom) -> bool:
-        """Tell whether x will stand in the text as a formula, not as a name: names come first in a product."""
-        return self.uses[x] <= 1 and x in self.made and not is_named(x)
+    def place(self, x: Atom) -> int:
+        """Return where in a product x stands: first what has a name, then what is a formula."""
+        if isinstance(x, Const) and isinstance(x.value, complex):
+            return 2  # Python's complex * np.float64 is Python's complex: no array
+        return int(self.uses[x] <= 1 and x in self.made and not is_named(x))
 
     def binary(self, op: Op, a: Atom, b: Atom, like: Equation) -> Atom:
         """Return a new variable for an operation on two atoms."""

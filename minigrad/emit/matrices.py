@@ -29,6 +29,8 @@ def matrices(program: Program) -> Program:
             r.keep(eq)
         elif _is_zero(eq, inputs):
             r.let(eq.outs[0], Const(np.zeros(eq.outs[0].shape, eq.outs[0].dtype)))
+        elif eq.op is WHERE and (below := r.made.get(inputs[2])) and below.op is WHERE and below.inputs[0] is inputs[0]:  # type: ignore[arg-type]
+            r.emit(WHERE, (*inputs[:2], below.inputs[2]), eq.outs[0], eq)
         elif eq.op is COPY:
             r.let(eq.outs[0], inputs[0])
         elif eq.op is RESHAPE and (whole := _unfolded(r, eq)):

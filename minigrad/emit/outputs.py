@@ -56,6 +56,9 @@ class AdjointWriter(FillingWriter):
 
     def own(self, name: str) -> None:
         """Make the array that a statement computes one of its own."""
+        if self.scope.exact:  # a sum of a view may add in another order than one of a copy
+            self.lines.append(Line(f"{name} = np.copy({name})", "", None, True))
+            return
         start = f"{name} = "
         place = next(i for i, line in enumerate(self.lines) if line.code.startswith(start))
         line = self.lines[place]

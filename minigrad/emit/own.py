@@ -9,6 +9,7 @@ import keyword
 import math
 import textwrap
 from collections.abc import Callable
+from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -57,32 +58,39 @@ def spell_own(eq: Equation, operands: list[Text], params: dict[str, Any], scope:
     return call_text(scope.argument(bound, name).code, operands, [])
 
 
-@functools.cache
-def _module_tree(file: str) -> ast.Module:
-    with open(file, encoding="utf-8") as source:
-        return ast.parse(source.read())
-
-
 def _inlined(function: FunctionType, operands: list[Text], params: dict[str, Any], scope: Scope) -> Text | None:
     """Return the expression of a lambda with its parameters replaced."""
+    found = _expression(function)
+    if found is None:
+        return None
+    names, source = found
+    texts = dict(zip(names, operands, strict=False))
+    for name in names[len(operands) :]:
+        texts[name] = scope.literal(params.get(name, defaults_of(function)[name]))
+    values = {name: ast.parse(text.code, mode="eval").body for name, text in texts.items()}
+    body = _Replace(values).visit(ast.parse(source, mode="eval").body)
+    return Text(ast.unparse(body), ATOM if isinstance(body, (ast.Call, ast.Subscript, ast.Attribute)) else COMPARE)
+
+
+@functools.cache
+def _expression(function: FunctionType) -> tuple[tuple[str, ...], str] | None:
+    """Return the parameters of one of minigrad's lambdas and its expression, if that needs NumPy only."""
     code = function.__code__
+    if code.co_freevars or not set(code.co_names) <= {"np", "math", *dir(np), *dir(np.linalg)}:
+        return None
+    try:
+        source = Path(code.co_filename).read_text(encoding="utf-8")
+    except OSError:  # minigrad without its sources
+        return None
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     found = [
         node
-        for node in ast.walk(_module_tree(code.co_filename))
+        for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Lambda)
         and node.lineno == code.co_firstlineno
         and tuple(a.arg for a in (*node.args.args, *node.args.kwonlyargs)) == names
     ]
-    if len(found) != 1 or code.co_freevars or not set(code.co_names) <= {"np", "math", *dir(np), *dir(np.linalg)}:
-        return None
-    defaults = {name: p.default for name, p in inspect.signature(function).parameters.items()}
-    texts = dict(zip(names, operands, strict=False))
-    for name in names[len(operands) :]:
-        texts[name] = scope.literal(params.get(name, defaults[name]))
-    values = {name: ast.parse(text.code, mode="eval").body for name, text in texts.items()}
-    body = _Replace(values).visit(ast.parse(ast.unparse(found[0].body), mode="eval").body)
-    return Text(ast.unparse(body), ATOM if isinstance(body, (ast.Call, ast.Subscript, ast.Attribute)) else COMPARE)
+    return (names, ast.unparse(found[0].body)) if len(found) == 1 else None
 
 
 class _Replace(ast.NodeTransformer):

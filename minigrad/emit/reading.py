@@ -102,6 +102,8 @@ class Reader(Rewriter):
             if eq.op is MULTIPLY and (is_scalar(a) or is_scalar(b)):
                 number, atom = (a, b) if is_scalar(a) else (b, a)
                 return self.product(number) * Product(powers={self.atom(atom): 1})
+            if eq.op is DIVIDE and is_scalar(b):
+                return Product(powers={self.atom(a): 1}) / self.product(b)
         return Product(powers={x: 1})
 
     def product_of(self, eq: Equation) -> Product:
@@ -172,7 +174,7 @@ def is_named(x: Atom) -> bool:
 
 
 def is_unnamed_number(x: Atom) -> bool:
-    return isinstance(x, Const) and x.name is None and is_scalar(x)
+    return isinstance(x, Const) and x.name is None and type(x.value) in (int, float)
 
 
 def is_scalar(x: Atom) -> bool:

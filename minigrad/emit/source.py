@@ -137,8 +137,18 @@ def _function(
     text += returned(values)
     head = f"def {program.name}({', '.join([*signature.parameters, *scope.constants])}):"
     body = "\n".join(f"    {line}" if line else "" for line in text)
-    parts = ["\n".join(sorted(scope.imports)), *(h.rstrip() for h in scope.helpers.values()), f"{head}\n{body}"]
-    return Emitted(program.name, "\n\n\n".join(parts) + "\n", dict(scope.constants))
+    code = "\n\n\n".join([*(h.rstrip() for h in scope.helpers.values()), f"{head}\n{body}"])
+    imports = _imports(scope.imports, code)
+    return Emitted(program.name, imports + code + "\n", dict(scope.constants))
+
+
+def _imports(wanted: set[str], code: str) -> str:
+    """Return the imports that code needs, the standard library's in a paragraph of their own."""
+    standard = sorted(line for line in wanted if line == "import math")
+    needs_numpy = any("np." in line for line in code.splitlines() if not line.strip().startswith("#"))
+    others = sorted(line for line in wanted if line not in standard and (needs_numpy or "numpy" not in line))
+    paragraphs = ["\n".join(lines) for lines in (standard, others) if lines]
+    return "\n\n".join(paragraphs) + "\n\n\n" if paragraphs else ""
 
 
 def _commented(lines: list[Line], caller: SourceLine | None) -> list[str]:

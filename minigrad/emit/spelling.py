@@ -188,15 +188,28 @@ def _reshape(eq: Equation, operands: list[Text], params: dict[str, Any], scope: 
         while items[-1] == ":":
             items.pop()
         return Text(f"{x.at_least(ATOM)}[{', '.join(items)}]")
-    owner = next((v for v in scope.names if v.shape == after and eq.outs[0].name == f"d{v.name}"), None)
-    if owner is not None and not scope.exact:
-        shape = f"{scope.names[owner]}.shape"
+    owner = _owner(eq, scope)
+    if owner is not None:
+        shape = f"{owner}.shape"
     elif len(after) == 2 and len(before) > 2 and before[-1] == after[-1] and 0 not in before:
         shape = f"(-1, {after[-1]})"
     else:
         shape = str(after[0]) if len(after) == 1 else str(after)
     order = params.get("order", "C")
     return call_text("np.reshape", [x], [shape] + ([] if order == "C" else [f"order={order!r}"]))
+
+
+def _owner(eq: Equation, scope: Scope) -> str | None:
+    """Return what an equation computes the gradient of, if that has its shape."""
+    (out,) = eq.outs
+    found = (name for v, name in scope.names.items() if v.shape == out.shape and out.name == f"d{v.name}")
+    return None if scope.exact else next(found, None)
+
+
+def _broadcast(eq: Equation, operands: list[Text], params: dict[str, Any], scope: Scope) -> Text:
+    owner = _owner(eq, scope)
+    shape = scope.literal(params["shape"]).code if owner is None else f"{owner}.shape"
+    return call_text("np.broadcast_to", operands, [shape])
 
 
 def _expand_dims(eq: Equation, operands: list[Text], params: dict[str, Any], scope: Scope) -> Text:
@@ -249,6 +262,7 @@ SPECIAL: dict[Op, Speller] = {
     cast: _cast,
     TRANSPOSE: _transpose,
     RESHAPE: _reshape,
+    OPS[np.broadcast_to]: _broadcast,
     OPS[np.expand_dims]: _expand_dims,
     ravel: lambda eq, operands, params, scope: call_text("np.ravel", operands, _keywords(np.ravel, params, scope)),
     CONCATENATE: _concatenate,

@@ -39,6 +39,7 @@ NAMES = {
     "getitem": "part",
     "scatter": "spread",
     "setitem": "assigned",
+    "zero_stays_zero": "finite",
 }
 """What the value of an op is called when nobody has given it a name: other than exp for np.exp."""
 
@@ -159,12 +160,12 @@ class Writer:
 
     def name(self, var: Var, eq: Equation) -> str:
         """Return a name for a variable: the user's, that of the gradient of something, or one that says what it is."""
-        if var.name:
+        of = self.gradients.get(var)
+        if var.name and (of is None or var.name != f"d{of.name}" or var in self.program.outputs):
             return var.name
-        if eq.op in (getitem, gather):
+        if eq.op in (getitem, gather) and not var.name:
             base = self.scope.names.get(eq.inputs[0], "")  # type: ignore[arg-type]
             return f"{base}_part" if base.isidentifier() else "part"
-        of = self.gradients.get(var)
         if of is not None:
             known = self.scope.names.get(of) or of.name
             if known is None and of in self.made:

@@ -1,0 +1,131 @@
+"""`python -m minigrad`, and what its commands share."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import minigrad
+from minigrad import __main__ as program
+from minigrad.commandline import CommandError, bound, load, made
+from minigrad_nn import layers
+
+rng = np.random.default_rng(0)
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A file with functions in it."""
+    path = tmp_path / "functions_of_mine.py"
+    path.write_text(
+        "import numpy as np\n\n"
+        "def scale(x, w, *, power=2):\n    y = x * w\n    return y ** power\n\n"
+        "def _hidden(x):\n    return x\n\n"
+        "class Layer:\n    @staticmethod\n    def forward(x):\n        return np.exp(x)\n\n"
+        "NUMBER = 3\n"
+    )
+    yield path
+    sys.path.remove(str(tmp_path))
+    sys.modules.pop(path.stem, None)
+
+
+def output(capsys, *words):
+    code = program.main(list(words))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_the_command_prints_the_adjoint(file, capsys):
+    code, out, err = output(capsys, "adjoint", f"{file}:scale", "--input", "x=3,4", "--input", "w=4")
+    function = sys.modules["functions_of_mine"].scale
+    assert (code, err) == (0, "")
+    assert out == minigrad.adjoint_source(function, np.ones((3, 4)), np.ones(4))
+    assert "dx = dy * w" in out
+
+
+def test_it_prints_the_function_or_every_operation(file, capsys):
+    _, out, _ = output(capsys, "adjoint", f"{file}:Layer.forward", "--input", "x=", "--forward")
+    assert "return np.exp(x)" in out
+    _, out, _ = output(capsys, "adjoint", f"{file}:scale", "--input", "x=2", "--input", "w=2", "--exact")
+    assert out == minigrad.adjoint_source(load(f"{file}:scale"), np.ones(2), np.ones(2), tidy=False)
+
+
+def test_it_writes_a_file(file, capsys, tmp_path):
+    target = tmp_path / "adjoint.py"
+    code, out, _ = output(
+        capsys, "adjoint", f"{file}:scale", "--input", "x=2", "--input", "w=2", "--output", str(target)
+    )
+    assert (code, out) == (0, "")
+    assert "def scale_adjoint(g, x, w):" in target.read_text()
+
+
+def test_it_knows_modules_and_packages(capsys):
+    words = "--input", "x=2,3", "--input", "weight=3"
+    _, by_name, _ = output(capsys, "adjoint", "minigrad_nn.layers:rms_norm", *words)
+    _, by_file, _ = output(capsys, "adjoint", f"{layers.__file__}:rms_norm", *words)
+    assert by_name == by_file
+    _, out, _ = output(capsys, "adjoint", "numpy:matmul", "--input", "a=2,3", "--input", "b=3,4")
+    assert "dx1 = g @ x2.T" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["{file}"], "wanted path/to/file.py:function"),
+        (["{file}:scales"], "has no 'scales'; it has scale\n"),
+        (["{file}:NUMBER"], "is a int; wanted a function"),
+        (["nowhere.py:f"], "there is no file nowhere.py"),
+        (["nowhere:f"], "there is no module 'nowhere'; a file is given with its .py"),
+        (["{file}:scale", "--input", "x"], "wanted name=shape, such as x=3,4"),
+        (["{file}:scale", "--input", "x=three"], "x should be a shape"),
+        (["{file}:scale", "--input", "x=3:float99"], "there is no dtype 'float99'"),
+        (["{file}:scale", "--input", "x=3"], "scale(x, w, *, power=2): missing a required argument: 'w'"),
+    ],
+)
+def test_what_makes_no_sense_is_said(file, capsys, words, message):
+    code, out, err = output(capsys, "adjoint", *(word.format(file=file) for word in words))
+    sys.path.insert(0, str(file.parent))
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+def test_without_a_command_it_says_which_there_are():
+    def run(*words):
+        return subprocess.run([sys.executable, "-m", "minigrad", *words], capture_output=True, text=True, check=False)
+
+    for words in ([], ["--help"]):
+        result = run(*words)
+        assert result.returncode == 0
+        assert "adjoint   print the adjoint of a function" in result.stdout
+    result = run("differentiate")
+    assert result.returncode == 2
+    assert "usage" in result.stderr
+
+
+def test_arrays_and_values():
+    name, x = made("x=3,4", rng)
+    assert (name, x.shape, x.dtype) == ("x", (3, 4), np.float64)
+    assert made("x=(3, 4)", rng)[1].shape == (3, 4)
+    assert made("x=", rng)[1].shape == made("x=()", rng)[1].shape == ()
+    assert made("x=2,2:float32", rng)[1].dtype == np.float32
+    assert made("x=2:complex128", rng)[1].imag.any()
+    ids = made("ids=20:int64", rng)[1]
+    assert ids.dtype == np.int64 and set(ids.tolist()) == {0, 1}
+    assert made("mask=5:bool", rng)[1].dtype == bool
+    values = [made(text, rng)[1] for text in ("eps=1e-5", "axis=-1", "how='mean'", "mask=None")]
+    assert values == [1e-5, -1, "mean", None]
+
+
+def test_values_are_bound_to_parameters():
+    def f(a, /, b, *, c=1):
+        return a, b, c
+
+    with pytest.raises(CommandError, match="'a'"):
+        bound(f, {"b": 1})
+    assert bound(lambda a, b, *, c=1: 0, {"b": 1, "c": 2, "a": 3}) == ((3, 1), {"c": 2})
+    assert bound(np.matmul, {"p": 1, "q": 2}) == ((1, 2), {})
+
+
+def test_load_finds_methods(file):
+    assert load(f"{file}:Layer.forward")(np.zeros(2)).tolist() == [1, 1]
