@@ -51,6 +51,7 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--text", metavar="PATH", help="UTF-8 text (Python's own language reference)")
     out = Path("checkpoints")
     command.add_argument("--out", metavar="DIR", type=Path, default=out, help=f"for the checkpoint ({out})")
+    command.add_argument("--no-compile", action="store_true", help="plain NumPy at every step, to look inside")
     command.add_argument("--plot", action="store_true", help="also save the loss curve as DIR/loss.png")
     size = {field.name: field.default for field in fields(Config)}
     how = {field.name: field.default for field in fields(Recipe)}
@@ -119,7 +120,7 @@ def run_train(options: argparse.Namespace) -> int:
     use_blas_threads(options.threads)
     keep_freed_memory()
     start = time.perf_counter()
-    trained = train(params, config, parts, recipe)
+    trained = train(params, config, parts, recipe, compiled=not options.no_compile)
     seconds = time.perf_counter() - start
 
     path = options.out / FILE

@@ -4,7 +4,8 @@
     state = optimiser.init(params)
     params, state = optimiser.update(grads, state, params)
 
-No array is changed in place, and every array keeps the dtype of its parameter.
+`update` is `apply` with the `numbers` of the step. `apply` is arrays in, arrays out, so that it can be compiled once
+for all steps. No array is changed in place, and every array keeps the dtype of its parameter.
 """
 
 import math
@@ -27,10 +28,16 @@ class NonFiniteError(MinigradError, FloatingPointError):
 
 
 class Optimiser(NamedTuple):
-    """`init(params) -> state` and `update(grads, state, params) -> (params, state)`."""
+    """`init(params) -> state` and `update(grads, state, params) -> (params, state)`.
+
+    A state is a named tuple of the step and then the memory. `numbers(step)` is an array of what depends on the step
+    only, and `apply(grads, memory, params, numbers) -> (params, memory)` does the rest.
+    """
 
     init: Callable[[Params], Any]
     update: Callable[[Params, Any, Params], tuple[Params, Any]]
+    numbers: Callable[[int], np.ndarray]
+    apply: Callable[[Params, tuple[Params, ...], Params, np.ndarray], tuple[Params, tuple[Params, ...]]]
 
 
 class AdamWState(NamedTuple):
@@ -75,22 +82,29 @@ def adamw(
         refuse_shared(params)
         return AdamWState(0, tree.map(np.zeros_like, params), tree.map(np.zeros_like, params))
 
-    def update(grads: Params, state: AdamWState, params: Params) -> tuple[Params, AdamWState]:
-        lr, t = float(schedule(state.step)), state.step + 1
-        mean = tree.map(lambda m, g: b1 * m + (1 - b1) * g, state.mean, grads)
-        square = tree.map(lambda s, g: b2 * s + (1 - b2) * (g * g), state.square, grads)
-
+    def numbers(step: int) -> np.ndarray:
         # sqrt(square / c2) = sqrt(square) / sqrt(c2), so both corrections become one factor and one eps
+        lr, t = float(schedule(step)), step + 1
         correction = math.sqrt(1 - b2**t)
-        rate_t, eps_t = lr * correction / (1 - b1**t), eps * correction
+        return np.array([lr * correction / (1 - b1**t), eps * correction, 1 - lr * weight_decay])
+
+    def apply(
+        grads: Params, memory: tuple[Params, ...], params: Params, numbers: np.ndarray
+    ) -> tuple[Params, tuple[Params, ...]]:
+        mean = tree.map(lambda m, g: b1 * m + (1 - b1) * g, memory[0], grads)
+        square = tree.map(lambda s, g: b2 * s + (1 - b2) * (g * g), memory[1], grads)
 
         def step(p: np.ndarray, m: np.ndarray, s: np.ndarray) -> np.ndarray:
-            kept = 1 - lr * weight_decay if p.ndim >= 2 else 1.0
-            return kept * p - rate_t * (m / (np.sqrt(s) + eps_t))
+            rate, eps_t, kept = (numbers[i].astype(p.dtype) for i in range(3))
+            return (kept * p if p.ndim >= 2 else p) - rate * (m / (np.sqrt(s) + eps_t))
 
-        return tree.map(step, params, mean, square), AdamWState(t, mean, square)
+        return tree.map(step, params, mean, square), (mean, square)
 
-    return Optimiser(init, update)
+    def update(grads: Params, state: AdamWState, params: Params) -> tuple[Params, AdamWState]:
+        params, memory = apply(grads, state[1:], params, numbers(state.step))
+        return params, AdamWState(state.step + 1, *memory)
+
+    return Optimiser(init, update, numbers, apply)
 
 
 class SGDState(NamedTuple):
@@ -116,12 +130,20 @@ def sgd(rate: float | Schedule, momentum: float = 0.0) -> Optimiser:
         refuse_shared(params)
         return SGDState(0, tree.map(np.zeros_like, params))
 
-    def update(grads: Params, state: SGDState, params: Params) -> tuple[Params, SGDState]:
-        lr = float(schedule(state.step))
-        velocity = tree.map(lambda v, g: momentum * v + g, state.velocity, grads)
-        return tree.map(lambda p, v: p - lr * v, params, velocity), SGDState(state.step + 1, velocity)
+    def numbers(step: int) -> np.ndarray:
+        return np.array([float(schedule(step))])
 
-    return Optimiser(init, update)
+    def apply(
+        grads: Params, memory: tuple[Params, ...], params: Params, numbers: np.ndarray
+    ) -> tuple[Params, tuple[Params, ...]]:
+        velocity = tree.map(lambda v, g: momentum * v + g, memory[0], grads)
+        return tree.map(lambda p, v: p - numbers[0].astype(p.dtype) * v, params, velocity), (velocity,)
+
+    def update(grads: Params, state: SGDState, params: Params) -> tuple[Params, SGDState]:
+        params, memory = apply(grads, state[1:], params, numbers(state.step))
+        return params, SGDState(state.step + 1, *memory)
+
+    return Optimiser(init, update, numbers, apply)
 
 
 def refuse_shared(params: Params) -> None:

@@ -1,20 +1,24 @@
 """Train a model on a text: the loop, and the measure of how well it went."""
 
 import math
+import signal
 import sys
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import minigrad
+from minigrad import tree
 from minigrad.errors import MinigradError
 from minigrad_nn import model
 from minigrad_nn.data import Split, random_batch, windows
 from minigrad_nn.extras import require
 from minigrad_nn.model import Config
-from minigrad_nn.optim import NonFiniteError, adamw, clip_by_global_norm
+from minigrad_nn.optim import NonFiniteError, Optimiser, adamw, clip_by_global_norm, refuse_non_finite
 from minigrad_nn.schedule import warmup_cosine
 
 __all__ = ["Recipe", "RecipeError", "Trained", "evaluate", "train"]
@@ -68,13 +72,18 @@ class Trained(NamedTuple):
     interrupted: bool  # stopped by Ctrl-C before the last step
 
 
-def train(params: dict[str, Any], config: Config, text: Split, recipe: Recipe, show: bool = True) -> Trained:
+def train(
+    params: dict[str, Any], config: Config, text: Split, recipe: Recipe, show: bool = True, compiled: bool = True
+) -> Trained:
     """Follow the recipe. Ctrl-C ends it early, after a whole step, and what was reached is returned.
 
     Parameters
     ----------
     show
         Whether to show a progress bar with loss, tokens per second and time left, on standard error.
+    compiled
+        Whether to compile the training step, which is then planned once and updates the parameters in place (those
+        of the caller are copied first). Otherwise every step is plain NumPy, to look inside.
 
     Raises
     ------
@@ -82,23 +91,24 @@ def train(params: dict[str, Any], config: Config, text: Split, recipe: Recipe, s
         If the loss or a gradient is infinite or NaN, naming the step.
     """
     optimiser = adamw(recipe.schedule(), b2=recipe.b2, weight_decay=recipe.weight_decay)
+    take_step = compiled_step(config, recipe, optimiser) if compiled else eager_step(config, recipe, optimiser)
+    params = tree.map(np.copy, params)
     state = optimiser.init(params)
     rng = np.random.default_rng(recipe.seed)
     losses: list[float] = []
     validation: list[tuple[int, float]] = []
     interrupted = False
-    with _progress_bar(recipe, config, show) as bar:
+    with _progress_bar(recipe, config, show) as bar, ctrl_c_waits() as waiting:
         try:
             for step in range(recipe.steps):
                 ids, targets = random_batch(text.train, recipe.batch, config.context, rng)
-                loss, grads = minigrad.value_and_grad(model.loss, params, ids, targets, config)
-                refuse_divergence(float(loss))
-                grads, _ = clip_by_global_norm(grads, recipe.clip)
-                params, state = optimiser.update(grads, state, params)
+                loss, params, state = take_step(params, state, ids, targets)
 
-                losses.append(float(loss))
+                losses.append(loss)
                 bar.set_description(f"step {step + 1}, loss {np.mean(losses[-20:]):.3f}", refresh=False)
                 bar.update(targets.size)
+                if waiting:
+                    raise KeyboardInterrupt
                 if (step + 1) % recipe.evaluate_every == 0 or step + 1 == recipe.steps:
                     held_out = evaluate(params, windows(text.validation, 16, config.context), config)
                     validation.append((step + 1, held_out))
@@ -112,6 +122,76 @@ def train(params: dict[str, Any], config: Config, text: Split, recipe: Recipe, s
                 f"training diverged at step {len(losses) + 1}: {error}; try a lower learning rate"
             ) from error
     return Trained(params, len(losses), losses, validation, interrupted)
+
+
+Step = Callable[[Any, Any, np.ndarray, np.ndarray], tuple[float, Any, Any]]
+"""`take_step(params, state, ids, targets) -> (loss, params, state)`"""
+
+
+def eager_step(config: Config, recipe: Recipe, optimiser: Optimiser) -> Step:
+    """Return the training step as it reads: a gradient, clipped, and an update."""
+
+    def step(params: Any, state: Any, ids: np.ndarray, targets: np.ndarray) -> tuple[float, Any, Any]:
+        loss, grads = minigrad.value_and_grad(model.loss, params, ids, targets, config)
+        refuse_divergence(float(loss))
+        grads, _ = clip_by_global_norm(grads, recipe.clip)
+        params, state = optimiser.update(grads, state, params)
+        return float(loss), params, state
+
+    return step
+
+
+def compiled_step(config: Config, recipe: Recipe, optimiser: Optimiser) -> Step:
+    """Return the same step, compiled: it overwrites the parameters and the optimiser's memory.
+
+    Where the loss or the gradient is not finite nothing is overwritten.
+    """
+
+    def step(params: Any, memory: Any, ids: np.ndarray, targets: np.ndarray, numbers: np.ndarray) -> Any:
+        loss, grads = minigrad.value_and_grad(model.loss, params, ids, targets, config)
+        norm = np.sqrt(sum(np.vdot(g, g) for g in tree.leaves(grads)))
+        factor = np.minimum(recipe.clip / norm, 1)
+        clipped = tree.map(lambda g: g * factor, grads)
+        updated = optimiser.apply(clipped, memory, params, numbers)
+        finite = np.isfinite(norm) & np.isfinite(loss)
+        return loss, norm, *tree.map(lambda new, old: np.where(finite, new, old), updated, (params, memory))
+
+    compiled = minigrad.compile(step, donate=(0, 1))
+
+    def take_step(params: Any, state: Any, ids: np.ndarray, targets: np.ndarray) -> tuple[float, Any, Any]:
+        number, *memory = state
+        loss, norm, params, memory = compiled(params, tuple(memory), ids, targets, optimiser.numbers(number))
+        refuse_divergence(float(loss))
+        if not math.isfinite(norm):
+            _, grads = minigrad.value_and_grad(model.loss, params, ids, targets, config)
+            refuse_non_finite(grads)
+            raise NonFiniteError(f"the norm of the gradient is {norm}")
+        return float(loss), params, type(state)(number + 1, *memory)
+
+    return take_step
+
+
+@contextmanager
+def ctrl_c_waits() -> Iterator[list[int]]:
+    """Note a first Ctrl-C in the list instead of raising: a step that updates in place must not stop in its middle.
+
+    A second one raises at once. Signals can be handled in the main thread only; elsewhere nothing changes.
+    """
+    noted: list[int] = []
+
+    def note(number: int, frame: Any) -> None:
+        if noted:
+            raise KeyboardInterrupt
+        noted.append(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield noted
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 Batch = tuple[np.ndarray, np.ndarray]  # tokens and their targets, each (B, T)

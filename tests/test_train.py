@@ -1,5 +1,6 @@
 """Training: the loss falls, runs repeat, and every way to stop leaves the parameters of the last whole step."""
 
+import signal
 import subprocess
 import sys
 
@@ -13,7 +14,7 @@ from minigrad_nn import train as module
 from minigrad_nn.data import language_reference, split, windows
 from minigrad_nn.init import init
 from minigrad_nn.model import Config
-from minigrad_nn.optim import NonFiniteError
+from minigrad_nn.optim import NonFiniteError, adamw
 from minigrad_nn.plot import plot_losses
 from minigrad_nn.tokenizer import CharacterTokenizer
 from minigrad_nn.train import Recipe, RecipeError, evaluate, train
@@ -80,9 +81,9 @@ def test_ctrl_c_keeps_the_last_whole_step(params, monkeypatch):
             raise KeyboardInterrupt
         return value_and_grad(*args)
 
-    whole = train(params, CONFIG, PARTS, RECIPE, show=False)
+    whole = train(params, CONFIG, PARTS, RECIPE, show=False, compiled=False)
     monkeypatch.setattr(minigrad, "value_and_grad", interrupted)
-    trained = train(params, CONFIG, PARTS, RECIPE, show=False)
+    trained = train(params, CONFIG, PARTS, RECIPE, show=False, compiled=False)
     assert trained.interrupted
     assert trained.step == 3
     assert trained.losses == whole.losses[:3]
@@ -97,7 +98,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_says_when(params, monkeypat
 
     monkeypatch.setattr(minigrad, "value_and_grad", diverging)
     with pytest.raises(NonFiniteError, match="diverged at step 3: the loss is nan; try a lower learning rate"):
-        train(params, CONFIG, PARTS, RECIPE, show=False)
+        train(params, CONFIG, PARTS, RECIPE, show=False, compiled=False)
 
 
 def test_a_gradient_that_is_not_finite_stops_the_run_and_is_named(params, monkeypatch):
@@ -106,7 +107,54 @@ def test_a_gradient_that_is_not_finite_stops_the_run_and_is_named(params, monkey
 
     monkeypatch.setattr(minigrad, "value_and_grad", diverging)
     with pytest.raises(NonFiniteError, match="diverged at step 1: gradients that are not finite: norm"):
-        train(params, CONFIG, PARTS, RECIPE, show=False)
+        train(params, CONFIG, PARTS, RECIPE, show=False, compiled=False)
+
+
+def test_the_compiled_step_is_the_eager_one(params):
+    recipe = Recipe(steps=5, batch=2, rate=1e-2, clip=0.1)
+    eager = train(params, CONFIG, PARTS, recipe, show=False, compiled=False)
+    compiled = train(params, CONFIG, PARTS, recipe, show=False)
+    np.testing.assert_allclose(compiled.losses, eager.losses, rtol=1e-4)
+
+
+def test_a_compiled_step_that_diverges_names_the_gradient_and_overwrites_nothing(params):
+    params["norm"] = np.full_like(params["norm"], np.nan)
+    recipe, optimiser = Recipe(), adamw(1e-2)
+    state = optimiser.init(params)
+    before = tree.map(np.copy, params)
+    batch = np.zeros((2, 8), np.int64), np.ones((2, 8), np.int64)
+    step = module.compiled_step(CONFIG, recipe, optimiser)
+    with pytest.raises(NonFiniteError, match="the loss is nan"):
+        step(params, state, *batch)
+    for old, now in zip(tree.leaves(before), tree.leaves(params), strict=True):
+        np.testing.assert_array_equal(old, now)
+    assert not any(np.any(m) for m in tree.leaves(state[1:]))
+
+
+def test_ctrl_c_waits_for_the_end_of_the_step_and_a_second_does_not():
+    with module.ctrl_c_waits() as noted:
+        signal.raise_signal(signal.SIGINT)
+        assert noted == [signal.SIGINT]
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_a_compiled_run_stops_at_ctrl_c(params, monkeypatch):
+    batches = iter(range(100))
+    random_batch = module.random_batch
+
+    def interrupting(*args):
+        if next(batches) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return random_batch(*args)
+
+    whole = train(params, CONFIG, PARTS, RECIPE, show=False)
+    monkeypatch.setattr(module, "random_batch", interrupting)
+    trained = train(params, CONFIG, PARTS, RECIPE, show=False)
+    assert trained.interrupted and trained.step == 4        # the step that was under way is finished
+    assert trained.losses == whole.losses[:4]
 
 
 def test_the_bar_shows_loss_and_speed_and_evaluations_are_printed(params, capsys):
@@ -207,5 +255,5 @@ def test_the_model_is_what_is_trained(params, monkeypatch):
         return value_and_grad(loss, params, *args)
 
     monkeypatch.setattr(minigrad, "value_and_grad", looking)
-    train(params, CONFIG, PARTS, Recipe(steps=1), show=False)
+    train(params, CONFIG, PARTS, Recipe(steps=1), show=False, compiled=False)
     assert seen == [(model.loss, tree.structure(params))]
