@@ -1,8 +1,14 @@
 """A number that changes when an array does: how the tape notices that an array was overwritten."""
 
+from typing import Any
+
 import numpy as np
 
-__all__ = ["fingerprint"]
+from minigrad.errors import OverwrittenError, source_line
+
+__all__ = ["Guard", "check_guards", "fingerprint"]
+
+Guard = tuple[str, np.ndarray, int]  # the name of an array that the user could overwrite, the array, its fingerprint
 
 _BLOCK = 1 << 14
 # Odd weights: multiplication by an odd number is invertible modulo 2**64, so a change of any one word always shows.
@@ -32,3 +38,21 @@ def fingerprint(array: np.ndarray) -> int:
         folded ^= block
         sums.append(int(np.vecdot(folded, _WEIGHTS[: block.size])))
     return hash((*sums, data[words.size * 8 :].tobytes()))
+
+
+def check_guards(guards: list[Guard], checked: dict[int, int], node: Any) -> None:
+    """Raise if an array is no longer what the op of a node used.
+
+    `checked` has the fingerprints taken before in this backward pass, by identity of the array.
+    """
+    for name, array, mark in guards:
+        now = checked.get(id(array))
+        if now is None:
+            now = checked[id(array)] = fingerprint(array)
+        if now != mark:
+            raise OverwrittenError(
+                f"an array that {node.op.name} used as {name.lstrip('*')!r} ({array.dtype} {array.shape}) was "
+                "overwritten between the forward and the backward pass, so its gradient would be wrong.\n"
+                f"  used at   {source_line(node.code, node.instruction)}\n"
+                "  fix       write to a copy (array.copy()), or compute with new arrays instead of in place"
+            )

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.errors import DtypeError, MissingAdjoint, OverwrittenError, ShapeError, here, source_line, user_frame
-from minigrad.fingerprint import fingerprint
+from minigrad.errors import DtypeError, MissingAdjoint, ShapeError, here, source_line, user_frame
+from minigrad.fingerprint import Guard, check_guards, fingerprint
 from minigrad.op import USER_CODE, Op, Recorded, Rule
 from minigrad.shapes import broadcast_axes, shape_of
 from minigrad.tensor import Tensor, dtype_of, plain, trace_below
@@ -29,7 +29,6 @@ _levels = itertools.count(1)
 
 Parent = tuple[int, Rule, tuple[Any, ...]]  # where the gradient goes, the adjoint, and what was kept for it
 Spec = tuple[tuple[int, ...], np.dtype[Any]]  # the shape and dtype of a value
-Guard = tuple[str, np.ndarray, int]  # the name of an array that the user could overwrite, the array, its fingerprint
 
 
 class Node:
@@ -233,7 +232,7 @@ class Tape:
                 if g is None:
                     continue
                 if node.guards:
-                    _check_guards(node, checked)
+                    check_guards(node.guards, checked, node)
                 if observer is not None:
                     observer.arrived(node, g)
                 for slot, rule, kept in node.parents:
@@ -367,22 +366,4 @@ def _missing(node: Node, rule: Rule) -> MissingAdjoint:
         f"{node.op.name} has no adjoint with respect to {name!r}: {rule.missing}\n"
         f"  at   {source_line(node.code, node.instruction)}\n"
         "  fix  wrap the call in minigrad.custom_adjoint, or add a rule: CONTRIBUTING.md, 'Add an op'"
-    )
-
-
-def _check_guards(node: Node, checked: dict[int, int]) -> None:
-    for name, array, mark in node.guards or ():
-        now = checked.get(id(array))
-        if now is None:
-            now = checked[id(array)] = fingerprint(array)
-        if now != mark:
-            raise _overwritten(node, name, array)
-
-
-def _overwritten(node: Node, name: str, array: np.ndarray) -> OverwrittenError:
-    return OverwrittenError(
-        f"an array that {node.op.name} used as {name.lstrip('*')!r} ({array.dtype} {array.shape}) was overwritten "
-        "between the forward and the backward pass, so its gradient would be wrong.\n"
-        f"  used at   {source_line(node.code, node.instruction)}\n"
-        "  fix       write to a copy (array.copy()), or compute with new arrays instead of in place"
     )
