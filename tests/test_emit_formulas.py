@@ -47,6 +47,8 @@ FORMULAS = {
     "a known quotient": (lambda x, w: np.exp(x / w), [X, W], [
         "ratio = x / w", "dratio = g * np.exp(ratio)", "dx = dratio / w", "dw = -np.sum(dratio * ratio, axis=0) / w",
     ]),
+    "a matrix and a vector": (lambda a, v: a @ v, [X, W], ["da = v * g[..., None]", "dv = a.T @ g"]),
+    "a vector and a matrix": (lambda v, a: v @ a, [V[:, 0], V], ["dv = a @ g", "da = v[..., None] * g[None]"]),
     "parts": (lambda x: np.concatenate([x[:, 1:], x[:, :1]], axis=1), [X], [
         "dx = np.zeros_like(x)", "dx[:, :1] = g[:, 3:]", "dx[:, 1:] = g[:, :3]",
     ]),

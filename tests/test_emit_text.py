@@ -196,6 +196,14 @@ def test_arrays_from_outside_are_further_arguments():
     assert_same([emitted.function()(g, X)], wanted, 1e-14)
 
 
+def test_equal_arrays_from_outside_are_one():
+    def f(x):
+        return x * OUTSIDE + np.sin(x) * OUTSIDE.copy()
+
+    (array,) = emit_adjoint(f, X).constants.values()
+    np.testing.assert_array_equal(array, OUTSIDE)
+
+
 def test_what_was_drawn_at_random_is_an_argument():
     def dropped(x, generator):
         keep = generator.random(x.shape) < 0.5

@@ -9,13 +9,14 @@ import numpy as np
 from minigrad.op import OPS
 from minigrad.program import Atom, Const, Equation, Program, Var
 from minigrad.rules.index import cast, gather, getitem, scatter
+from minigrad.shapes import normal_axes
 from minigrad.simplify import CONJ, MULTIPLY, NEGATIVE, REAL, RESHAPE, RESHAPING, Rewriter, permutation, uses
 
 __all__ = ["matrices"]
 
 MATMUL, SWAPAXES, TRANSPOSE = OPS[np.matmul], OPS[np.swapaxes], OPS[np.transpose]
-IMAG, COPY, WHERE = OPS[np.imag], OPS[np.copy], OPS[np.where]
-LINEAR_IN_FIRST = {NEGATIVE, CONJ, REAL, IMAG, cast, getitem, gather, scatter, OPS[np.sum], *RESHAPING}
+IMAG, COPY, WHERE, SUM = OPS[np.imag], OPS[np.copy], OPS[np.where], OPS[np.sum]
+LINEAR_IN_FIRST = {NEGATIVE, CONJ, REAL, IMAG, cast, getitem, gather, scatter, SUM, *RESHAPING}
 LINEAR_IN_ANY = {MULTIPLY, MATMUL}
 
 
@@ -37,6 +38,10 @@ def matrices(program: Program) -> Program:
             r.emit(MATMUL, whole, eq.outs[0], eq)
         elif eq.op is RESHAPE and (index := _one_of(r, eq)) is not None:
             r.emit(getitem, r.made[inputs[0]].inputs, eq.outs[0], eq, index=index)  # type: ignore[index]
+        elif eq.op is getitem and (factors := _column_of(r, eq)):
+            r.emit(MATMUL, factors, eq.outs[0], eq)
+        elif eq.op is SUM and (factors := _rows_weighted(r, eq)):
+            r.emit(MATMUL, (_transposed(r, factors[0], eq), factors[1]), eq.outs[0], eq)
         elif _is_transpose(eq) and used[eq.inputs[0]] == 1 and (turned := _turned(r, inputs[0], eq)):
             r.emit(MATMUL, turned, eq.outs[0], eq)
         else:
@@ -83,6 +88,37 @@ def _one_of(r: Rewriter, eq: Equation) -> tuple[Any, ...] | None:
     if len(cuts) != 1 or tuple(n for axis, n in enumerate(cut.outs[0].shape) if axis != cuts[0]) != eq.outs[0].shape:
         return None
     return tuple(spans[axis][0] if axis == cuts[0] else item for axis, item in enumerate(index))
+
+
+def _column(r: Rewriter, x: Atom) -> Atom | None:
+    """Return the vector that x is as a column."""
+    eq = r.made.get(x)  # type: ignore[arg-type]
+    first = None if eq is None or not eq.inputs else eq.inputs[0]
+    is_column = first is not None and len(first.shape) == 1 and x.shape == (*first.shape, 1)
+    return first if is_column and eq is not None and eq.op in RESHAPING else None
+
+
+def _column_of(r: Rewriter, eq: Equation) -> tuple[Atom, Atom] | None:
+    """Return (a, v) if (a @ v[:, None])[..., 0] is what an equation computes."""
+    product = r.made.get(r.now(eq.inputs[0]))  # type: ignore[arg-type]
+    if product is None or product.op is not MATMUL or eq.params["index"] != (Ellipsis, 0):
+        return None
+    vector = _column(r, product.inputs[1])
+    return None if vector is None else (product.inputs[0], vector)
+
+
+def _rows_weighted(r: Rewriter, eq: Equation) -> tuple[Atom, Atom] | None:
+    """Return (a, v) if np.sum(a * v[:, None], axis=0) is what an equation computes."""
+    product = r.made.get(r.now(eq.inputs[0]))  # type: ignore[arg-type]
+    if product is None or product.op is not MULTIPLY or product.of is None or len(eq.outs[0].shape) != 1:
+        return None
+    if len(product.outs[0].shape) != 2 or normal_axes(eq.params.get("axis"), 2) != (0,):
+        return None
+    for a, b in (product.inputs, product.inputs[::-1]):
+        vector = _column(r, b)
+        if vector is not None and a.shape == product.outs[0].shape and a.dtype == vector.dtype:
+            return a, vector
+    return None
 
 
 def _is_transpose(eq: Equation) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import keyword
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -55,9 +54,11 @@ class Scope:
     def argument(self, value: Any, wanted: str) -> Text:
         """Return the name of a value that becomes an argument of the function."""
         if id(value) not in self._known:
-            name = self.new(wanted)
+            name = next((name for name, x in self.constants.items() if _are_equal(x, value)), None)
+            if name is None:
+                name = self.new(wanted)
+                self.constants[name] = value
             self._known[id(value)] = (value, name)
-            self.constants[name] = value
         return Text(self._known[id(value)][1])
 
     def constant(self, const: Const, beside: list[Atom]) -> Text:
@@ -109,4 +110,8 @@ class Scope:
         return name
 
 
-NamePart = Callable[[Var], str]
+def _are_equal(a: Any, b: Any) -> bool:
+    """Tell whether two values are arrays of the same contents: a mask that was made anew for each layer, say."""
+    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray) or a.dtype != b.dtype:
+        return False
+    return np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")

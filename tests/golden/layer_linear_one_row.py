@@ -7,7 +7,7 @@ def linear_adjoint(g, x, weight, bias):
     g (7,), x (6,), weight (6, 7), bias (7,) -> dx (6,), dweight (6, 7), dbias (7,); float64
     """
     # adjoint of layers.py  return x @ weight + bias
-    dx = (weight @ g[..., None])[..., 0]  # (6,)
-    dweight = x[..., None] * g[None]      # (6, 7)
-    dbias = np.copy(g)                    # (7,)
+    dx = weight @ g                   # (6,)
+    dweight = x[..., None] * g[None]  # (6, 7)
+    dbias = np.copy(g)                # (7,)
     return dx, dweight, dbias
