@@ -13,6 +13,7 @@ import numpy as np
 
 from minigrad import tree
 from minigrad.errors import CutGraphError, DtypeError, OverwrittenError, ShapeError, StructureError, here, user_code
+from minigrad.fingerprint import check_again
 from minigrad.op import Op, Recorded
 from minigrad.shapes import shape_of
 from minigrad.tensor import Tensor, dtype_of, plain
@@ -60,6 +61,7 @@ class _Call:
         assert self.results is not None
         gs = map(_unchangeable, g if isinstance(g, tuple) else (g,))
         gradients = self.backward(tree.unflatten(self.results, gs), list(map(_unchangeable, leaves)))
+        check_again()  # the user's code might have written anywhere
         waiting = {i: x for i, x in enumerate(gradients) if i > position}
         self.latest = (g, leaves, waiting) if waiting else None
         return gradients[position]
@@ -75,7 +77,7 @@ def _unchangeable(x: Any) -> Any:
     return x
 
 
-def _op(name: str, kind: str) -> Op:
+def _op(name: str, kind: str | None = None) -> Op:
     def gradient(g: Any, leaves: tuple[Any, ...], position: int, call: _Call) -> Any:
         return call.gradient(g, position, leaves)
 
@@ -114,7 +116,7 @@ def custom_adjoint(forward: Callable[..., Any], adjoint: Callable[..., Any]) -> 
     CutGraphError
         If a Tensor is given by keyword, or `forward` uses one that is not among its arguments.
     """
-    op = _op(_name(forward), kind="custom")
+    op = _op(_name(forward))
     names = _parameter_names(forward)
 
     @functools.wraps(forward)

@@ -6,7 +6,7 @@ import numpy as np
 
 from minigrad.errors import OverwrittenError, source_line
 
-__all__ = ["Guard", "check_guards", "fingerprint"]
+__all__ = ["Guard", "check_again", "check_guards", "fingerprint"]
 
 Guard = tuple[str, np.ndarray, int]  # the name of an array that the user could overwrite, the array, its fingerprint
 
@@ -40,11 +40,22 @@ def fingerprint(array: np.ndarray) -> int:
     return hash((*sums, data[words.size * 8 :].tobytes()))
 
 
+_user_code_runs = [0]
+
+
+def check_again() -> None:
+    """Say that code of the user ran in a backward pass: what was checked before may have been overwritten since."""
+    _user_code_runs[0] += 1
+
+
 def check_guards(guards: list[Guard], checked: dict[int, int], node: Any) -> None:
     """Raise if an array is no longer what the op of a node used.
 
     `checked` has the fingerprints taken before in this backward pass, by identity of the array.
     """
+    if checked.get(-1) != _user_code_runs[0]:
+        checked.clear()
+        checked[-1] = _user_code_runs[0]
     for name, array, mark in guards:
         now = checked.get(id(array))
         if now is None:

@@ -28,7 +28,6 @@ __all__ = [
     "COMPOSITES",
     "OPS",
     "REFUSED",
-    "USER_CODE",
     "Op",
     "Recorded",
     "Rule",
@@ -41,7 +40,6 @@ __all__ = [
     "refuse",
 ]
 
-USER_CODE = ("call", "custom")  # kinds of ops
 Bind = Callable[..., tuple[tuple[Any, ...], dict[str, Any]]]
 
 
@@ -125,8 +123,7 @@ class Op:
         As a user would write it: "np.exp".
     kind
         "elementwise" (each element of the result depends on the elements at the same place only), "linear",
-        "view" (the result may share memory with its input), "call" and "custom" (code of the user: a checkpoint, which
-        is plain NumPy; a function with an adjoint of its own), or None.
+        "view" (the result may share memory with its input), "call" (of plain NumPy code: a checkpoint), or None.
     bind
         Turns the arguments of a call into `(inputs, params)`; by default, the leading ones are the inputs.
     """

@@ -213,16 +213,16 @@ class Generated:
     def without(self, truth: Truth, gs: Sequence[Any]) -> list[Any]:
         """Return the gradients with nothing flowing through one value, as if the forward had been given it."""
         nodes = [n for n in self.tape.nodes or [] if n.slot <= truth.slot < n.slot + (n.count or 1)]
-        kept = [(n, n.parents) for n in nodes]
+        kept = [(n, list(n.parents)) for n in nodes]
         observer, self.tape.observer = self.tape.observer, None
         try:
             for node in nodes:
-                node.parents = []
+                node.parents.clear()
             return list(self._pull([np.asarray(g) for g in gs]))
         finally:
             self.tape.observer = observer
             for node, parents in kept:
-                node.parents = parents
+                node.parents[:] = parents
 
     def noise(self, gs: Sequence[Any], rng: np.random.Generator) -> list[float]:
         """Return for each leaf how large its rounding errors can be, in units of the machine epsilon.
@@ -232,13 +232,13 @@ class Generated:
         of the result.
         """
         nodes = self.tape.nodes or []
-        kept = [n.parents for n in nodes]
+        kept = [list(n.parents) for n in nodes]
         observer, self.tape.observer = self.tape.observer, None
         exact = list(self._pull([np.asarray(g) for g in gs]))
         worst = [0.0] * len(exact)
         try:
             for node in nodes:
-                node.parents = [(slot, _Noisy(rule, rng), k) for slot, rule, k in node.parents]  # type: ignore[misc]
+                node.parents[:] = [(slot, _Noisy(rule, rng), k) for slot, rule, k in node.parents]  # type: ignore[misc]
             for _ in range(2):
                 noisy = self._pull([np.asarray(g) for g in gs])
                 for i, (a, b) in enumerate(zip(exact, noisy, strict=True)):
@@ -248,7 +248,7 @@ class Generated:
         finally:
             self.tape.observer = observer
             for node, parents in zip(nodes, kept, strict=True):
-                node.parents = parents
+                node.parents[:] = parents
         return worst
 
 
