@@ -5,6 +5,7 @@ import contextlib
 import importlib
 import io
 import re
+import runpy
 import subprocess
 import sys
 import types
@@ -20,7 +21,7 @@ LAYERS = {
     "minigrad": [
         "errors", "shapes", "tree", "fingerprint", "op", "special", "zero", "require", "rules", "protocol", "tensor",
         "array", "tape", "transforms", "custom", "jacobians", "program", "names", "trace", "debug", "simplify",
-        "commandline", "emit", "compiler", "check", "__main__", "__init__",
+        "commandline", "emit", "compiler", "check", "testing", "__main__", "__init__",
     ],
     "minigrad_nn": [
         "layers", "masks", "rope", "attention", "tiled", "adjoints", "model", "init", "schedule", "optim", "tokenizer",
@@ -210,14 +211,20 @@ def test_readme_has_the_two_commands_that_ci_runs():
     assert "-m pytest" in commands[1]
 
 
-def test_readme_example_prints_what_it_shows():
-    example, = blocks("python")
-    shown, = blocks("text")
-    assert len(example.splitlines()) <= 16
+def readme_examples() -> list[tuple[str, str]]:
+    """Every Python block of the README, with what it is said to print."""
+    return list(zip(blocks("python"), blocks("text"), strict=True))
+
+
+@pytest.mark.parametrize(("example", "shown"), readme_examples(), ids=lambda text: text.split()[-1])
+def test_readme_examples_print_what_they_show(example, shown, tmp_path):
+    assert len(example.splitlines()) <= 24
+    path = tmp_path / "example.py"
+    path.write_text(example, encoding="utf-8")
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile(example, "README.md", "exec"), {"__name__": "readme"})
-    assert printed.getvalue() == shown
+        runpy.run_path(str(path))
+    assert printed.getvalue().replace(str(path), "example.py") == shown
 
 
 def files_on_the_map(text: str) -> dict[str, str]:
