@@ -1,5 +1,7 @@
 """Automatic differentiation for plain NumPy code."""
 
+import importlib as _importlib
+
 from minigrad import emit, errors, tree
 from minigrad.array import array
 from minigrad.compiler import Compiled, compile
@@ -18,6 +20,7 @@ __all__ = [
     "Tensor",
     "adjoint_source",
     "array",
+    "check",
     "checkpoint",
     "compile",
     "custom_adjoint",
@@ -33,8 +36,16 @@ __all__ = [
     "jvp",
     "require",
     "stop_gradient",
+    "testing",
     "trace",
     "tree",
     "value_and_grad",
     "vjp",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import what few programs need when it is first asked for."""
+    if name in ("check", "testing"):
+        return _importlib.import_module(f"minigrad.{name}")
+    raise AttributeError(f"module 'minigrad' has no attribute {name!r}")

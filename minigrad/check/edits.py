@@ -26,6 +26,7 @@ __all__ = ["Edit", "Source", "edited"]
 class Edit:
     """What was changed, how far-fetched it is (less is simpler), and the function with it."""
 
+    function: FunctionType
     line: int
     before: str
     after: str
@@ -80,6 +81,10 @@ class Source:
         """Return the simple statements, in order, and the headers of the others."""
         return _simple_statements(self.definition)
 
+    def headers(self) -> list[int]:
+        """Return the lines of the statements that decide which others run."""
+        return [s.lineno for s in self.statements() if isinstance(s, (ast.If, ast.While, ast.For))]
+
     def edits(self, line: int, cost: int) -> Iterator[Edit]:
         """Yield the edits of this cost of the statement that begins at a line."""
         names = [a.arg for a in (*self.definition.args.posonlyargs, *self.definition.args.args)]
@@ -108,7 +113,7 @@ class Source:
         code = self._compiled(definition)
         if code is None:
             return None
-        edit = Edit(place.lineno, ast.unparse(node), ast.unparse(new), cost, code)
+        edit = Edit(self.function, place.lineno, ast.unparse(node), ast.unparse(new), cost, code)
         unknown = [n for n in ast.walk(new) if isinstance(n, ast.Constant) and getattr(n, "unknown", False)]
         if not unknown:
             return edit
@@ -131,7 +136,8 @@ class Source:
         free = [
             ast.Assign([ast.Name(n, ast.Store())], ast.Constant(None)) for n in wanted if n != "__class__"
         ]
-        outer.body = [*free, inner]
+        own = [ast.Global([definition.name])] if definition.name not in wanted else []  # it may call itself
+        outer.body = [*own, *free, inner]
         module = ast.fix_missing_locations(ast.Module([outer], []))
         try:
             whole = compile(module, self.function.__code__.co_filename, "exec")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import time
 from collections.abc import Mapping, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -47,10 +49,7 @@ class Laboratory:
         self.tolerances = tolerances
         self.root = code_of(subject.shown[1])
         self.deadline = time.monotonic() + seconds
-        try:
-            self.source: Source | None = Source(subject.shown[1])
-        except LookupError:
-            self.source = None
+        self.source = _source(subject.shown[1])
 
     def run(
         self, changes: Mapping[int, Any] | None = None
@@ -75,9 +74,8 @@ class Laboratory:
         )
 
     def gradients_with(self, edit: Edit) -> list[Any] | None:
-        """Return the gradients that an edited adjoint gives, None if it raises."""
-        assert self.source is not None
-        with edited(self.source.function, edit), np.errstate(all="ignore"):
+        """Return the gradients with an edit of the adjoint or of a function that it calls, None if it raises."""
+        with edited(edit.function, edit), np.errstate(all="ignore"):
             try:
                 return self.subject.by_leaf(self.subject.gradients(self.gs))
             except Exception:  # most edits make no sense
@@ -89,22 +87,32 @@ class Laboratory:
         others: Sequence[int] = (),
         most: int = max(CHANGES),
         seconds: float = math.inf,
+        source: Source | None = None,
     ) -> Edit | None:
         """Return the simplest edit of one of the lines with which everything is right, in the order of the lines.
 
         Of the other lines only what takes away or exchanges something is tried, after the first lines. Edits that
-        cost more than `most` are left out, and so is what takes longer than this.
+        cost more than `most` are left out, and so is what takes longer than this. The lines are the adjoint's, or
+        those of another source.
         """
+        source = source or self.source
         deadline = min(self.deadline, time.monotonic() + seconds)
-        for cost in range(1, most + 1) if self.source is not None else ():
+        for cost in range(1, most + 1) if source is not None else ():
             for line in (*lines, *(others if cost <= 2 else ())):
-                for edit in self.source.edits(line, cost):  # type: ignore[union-attr]
+                for edit in source.edits(line, cost):  # type: ignore[union-attr]
                     if time.monotonic() > deadline:
                         return None
                     cure = self._with_its_number(edit) if edit.number else edit
                     if cure is not None and len(self.right(self.gradients_with(cure))) == len(self.wanted):
                         return cure
         return None
+
+    def helpers(self, watch: Watch, line: int) -> list[Source]:
+        """Return the sources of the user's functions that a line of the adjoint has called, in the order they ended."""
+        codes = dict.fromkeys(r.code for r in watch.returns if r.frame > 0 and r.caller == line)
+        functions = [f for code in codes for f in gc.get_referrers(code) if isinstance(f, FunctionType)]
+        sources = [_source(f) for f in functions if f.__code__ in codes]
+        return [s for s in sources if s is not None]
 
     def _with_its_number(self, edit: Edit) -> Edit | None:
         """Return an edit with the number that makes the gradients right, if they depend on it in a straight line."""
@@ -146,3 +154,10 @@ class Laboratory:
                 return SourceLine(code.co_filename, first_line(code.co_filename, trace.tb_lineno))
             trace = trace.tb_next
         return found
+
+
+def _source(function: Any) -> Source | None:
+    try:
+        return Source(function)
+    except LookupError:
+        return None

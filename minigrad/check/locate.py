@@ -137,6 +137,7 @@ def locate(
             or _by_elimination(suspects, last, raised)
         )
     if found is not None:
+        found = found if found.cure else _inside(lab, watch, found)
         found.sightings = sightings
         found.raised = None if error is None else f"{type(error).__name__}: {error}"
     return found
@@ -212,7 +213,8 @@ def _by_edit(
     first = sorted(
         {s.assignment.line.line for s in suspects} | {p.line for p in (found and found.line, last) if p}
     )
-    others = sorted({s.assignment.line.line for s in rest} - set(first))
+    headers = lab.source.headers() if lab.source else []
+    others = sorted(({s.assignment.line.line for s in rest} | set(headers)) - set(first))
     cure = lab.cure(first, others)
     if cure is None or lab.root is None:
         return None
@@ -222,6 +224,19 @@ def _by_edit(
     variable = by_line[cure.line].assignment.name if cure.line in by_line else None
     place = SourceLine(lab.root.co_filename, cure.line)
     return WrongLine(place, lab.root.co_name, variable, True, "is not what it should be", cure=cure.text)
+
+
+def _inside(lab: Laboratory, watch: Watch, found: WrongLine) -> WrongLine:
+    """Return the wrong line inside a function that the line calls, if an edit there makes everything right."""
+    for source in lab.helpers(watch, found.line.line):
+        lines = [s.lineno for s in source.statements()]
+        cure = lab.cure(lines, most=2, seconds=3.0, source=source)
+        if cure is not None:
+            code = cure.function.__code__
+            place = SourceLine(code.co_filename, cure.line)
+            why = f"is not right; {found.function or 'the adjoint'} calls it in line {found.line.line}"
+            return WrongLine(place, code.co_name, None, True, why, cure=cure.text)
+    return found
 
 
 def _text(edit: Edit | None) -> str | None:

@@ -46,7 +46,7 @@ class Returned:
 
     value: Any
     line: SourceLine
-    function: str
+    code: CodeType
     frame: int
     caller: int | None
 
@@ -151,7 +151,7 @@ class _Frame:
         if event == "return":
             place = SourceLine(self.code.co_filename, line)
             caller = line if self.number == 0 else self.watch._caller
-            self.watch.returns.append(Returned(arg, place, self.code.co_name, self.number, caller))
+            self.watch.returns.append(Returned(arg, place, self.code, self.number, caller))
             return None
         self.current = self.statements.get(line)
         if self.number == 0:
