@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -13,7 +13,7 @@ import numpy as np
 
 from minigrad.check.lines import is_users
 from minigrad.check.subject import Subject
-from minigrad.errors import SourceLine, source_line, user_frame
+from minigrad.errors import SourceLine, user_frame
 from minigrad.op import Op, Recorded
 from minigrad.tape import NEW_TAPE, Node, Observer, Tape
 from minigrad.tensor import Tensor, plain
@@ -212,46 +212,56 @@ class Generated:
 
     def without(self, truth: Truth, gs: Sequence[Any]) -> list[Any]:
         """Return the gradients with nothing flowing through one value, as if the forward had been given it."""
-        nodes = [n for n in self.tape.nodes or [] if n.slot <= truth.slot < n.slot + (n.count or 1)]
-        kept = [(n, list(n.parents)) for n in nodes]
-        observer, self.tape.observer = self.tape.observer, None
-        try:
-            for node in nodes:
-                node.parents.clear()
+
+        def cut(node: Node) -> Node:
+            made_here = node.slot <= truth.slot < node.slot + (node.count or 1)
+            return node._replace(parents=[]) if made_here else node
+
+        with self._rewired(cut):
             return list(self._pull([np.asarray(g) for g in gs]))
+
+    @contextmanager
+    def _rewired(self, change: Callable[[Node], Node]) -> Iterator[None]:
+        """Within this context the tape has changed nodes, and nothing is observed."""
+        nodes, observer = list(self.tape.nodes), self.tape.observer
+        self.tape.nodes[:] = map(change, nodes)
+        self.tape.observer = None
+        try:
+            yield
         finally:
+            self.tape.nodes[:] = nodes
             self.tape.observer = observer
-            for node, parents in kept:
-                node.parents[:] = parents
 
     def noise(self, gs: Sequence[Any], rng: np.random.Generator) -> list[float]:
         """Return for each leaf how large its rounding errors can be, in units of the machine epsilon.
 
         The backward pass is run with every number in it off by a relative 1e-6, at random. What this changes, over
         1e-6, is what an error of one epsilon in every number would. Where terms cancel, this is more than an epsilon
-        of the result.
+        of the result. The parts of a gradient count one by one: errors that cancel between them, because they come
+        from the same number, need not cancel in another formula for the same gradient.
         """
-        nodes = self.tape.nodes or []
-        kept = [list(n.parents) for n in nodes]
-        observer, self.tape.observer = self.tape.observer, None
-        exact = list(self._pull([np.asarray(g) for g in gs]))
+
+        def noisy(node: Node) -> Node:
+            parents = [(slot, _Noisy(rule, rng), kept) for slot, rule, kept in node.parents]
+            return node._replace(parents=parents)  # type: ignore[arg-type]
+
+        exact = self._parts(gs)
         worst = [0.0] * len(exact)
-        try:
-            for node in nodes:
-                node.parents[:] = [(slot, _Noisy(rule, rng), k) for slot, rule, k in node.parents]  # type: ignore[misc]
+        with self._rewired(noisy):
+            self.tape.observer = self.tape
             for _ in range(2):
-                noisy = self._pull([np.asarray(g) for g in gs])
-                for i, (a, b) in enumerate(zip(exact, noisy, strict=True)):
-                    with np.errstate(invalid="ignore"):
-                        apart = np.abs(np.asarray(a) - np.asarray(b))
-                    worst[i] = max(worst[i], float(np.max(apart[np.isfinite(apart)], initial=0)) / JITTER)
-        finally:
-            self.tape.observer = observer
-            for node, parents in zip(nodes, kept, strict=True):
-                node.parents[:] = parents
-        return worst
+                for i, (parts, off) in enumerate(zip(exact, self._parts(gs), strict=True)):
+                    errors = [_largest_difference(a, b) for a, b in zip(parts, off, strict=True)]
+                    worst[i] = max(worst[i], errors[0], sum(errors[1:]))
+        return [w / JITTER for w in worst]
+
+    def _parts(self, gs: Sequence[Any]) -> list[list[Any]]:
+        """Return for each leaf its gradient, and the parts it is the sum of."""
+        gradients = self.gradients(gs)
+        return [[g, *self.tape.truths[i].parts] for i, g in enumerate(gradients)]
 
 
-def line_of(node: Node) -> SourceLine | None:
-    """Return the line of the user's code that a node comes from."""
-    return source_line(node.code, node.instruction)
+def _largest_difference(a: Any, b: Any) -> float:
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(np.asarray(a) - np.asarray(b))
+    return float(np.max(apart[np.isfinite(apart)], initial=0))

@@ -50,6 +50,7 @@ class Laboratory:
         self.root = code_of(subject.shown[1])
         self.deadline = time.monotonic() + seconds
         self.source = _source(subject.shown[1])
+        self.misshapen = False  # the adjoint raises, or a gradient has a wrong shape
 
     def run(
         self, changes: Mapping[int, Any] | None = None
@@ -97,11 +98,14 @@ class Laboratory:
         """
         source = source or self.source
         deadline = min(self.deadline, time.monotonic() + seconds)
+        most = min(most, 3) if self.misshapen else most
         for cost in range(1, most + 1) if source is not None else ():
             for line in (*lines, *(others if cost <= 2 else ())):
                 for edit in source.edits(line, cost):  # type: ignore[union-attr]
                     if time.monotonic() > deadline:
                         return None
+                    if edit.number and self.misshapen:
+                        continue  # no number makes a wrong shape right
                     cure = self._with_its_number(edit) if edit.number else edit
                     if cure is not None and len(self.right(self.gradients_with(cure))) == len(self.wanted):
                         return cure
@@ -117,12 +121,12 @@ class Laboratory:
     def _with_its_number(self, edit: Edit) -> Edit | None:
         """Return an edit with the number that makes the gradients right, if they depend on it in a straight line."""
         assert edit.number is not None
-        at_one, two = self._flat(self.gradients_with(edit)), edit.number(2.0)
-        at_two = None if two is None or at_one is None else self._flat(self.gradients_with(two))
+        at_one, two = self.flat(self.gradients_with(edit)), edit.number(2.0)
+        at_two = None if two is None or at_one is None else self.flat(self.gradients_with(two))
         if at_one is None or at_two is None:
             return None
         with np.errstate(all="ignore"):
-            slope, missing = at_two - at_one, self._flat(self.wanted) - at_one
+            slope, missing = at_two - at_one, self.flat(self.wanted) - at_one
             c = 1 + np.vdot(slope, missing).real / np.vdot(slope, slope).real
             fits = np.all(np.abs(missing - (c - 1) * slope) <= 1 + 1e-6 * np.max(np.abs(missing), initial=0))
         if not np.isfinite(c) or not fits:
@@ -134,7 +138,7 @@ class Laboratory:
         ]
         return edit.number(float(near[0] if near else c))
 
-    def _flat(self, gradients: Sequence[Any] | None) -> Any:
+    def flat(self, gradients: Sequence[Any] | None) -> Any:
         """Return all gradients as one array, each in units of its tolerance; None if a shape is wrong."""
         if gradients is None:
             return None

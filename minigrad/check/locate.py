@@ -111,6 +111,7 @@ def locate(
         return None
     gradients, watch, error = lab.run()
     right = lab.right(gradients)
+    lab.misshapen = lab.flat(gradients) is None
     if len(right) == len(lab.wanted):
         return None
     truths = Truths(generated.truths, relative, mapping)
