@@ -1,5 +1,6 @@
 """Compiled functions against eager ones: every op row, the layers, the training step, and what compile promises."""
 
+import importlib.metadata
 import threading
 import warnings
 
@@ -285,3 +286,31 @@ def test_two_functions_compiled_in_two_threads():
     for t in threads:
         t.join()
     assert not failures
+
+
+def test_a_numba_that_is_too_old_is_left_alone(monkeypatch):
+    assert compile(np.tanh).backend == "numba"
+    for version in ("0.61.2", "0.7"):
+        monkeypatch.setattr(importlib.metadata, "version", lambda name, v=version: v)
+        assert compile(np.tanh).backend == "numpy"
+        with pytest.raises(ImportError, match=r'needs numba 0\.62 or later: pip install "minigrad\[fast\]"'):
+            compile(np.tanh, backend="numba")
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "1.0.0rc1")
+    assert compile(np.tanh).backend == "numba"
+
+
+def test_kernels_go_elsewhere_where_the_cache_cannot_be_written(tmp_path, monkeypatch):
+    pytest.importorskip("numba")
+    from minigrad.compiler.numba_backend import cache_folder
+
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    cache_folder.cache_clear()
+    try:
+        monkeypatch.setenv("MINIGRAD_CACHE", str(blocked))
+        assert cache_folder().is_dir() and blocked not in cache_folder().parents
+        cache_folder.cache_clear()
+        monkeypatch.setenv("MINIGRAD_CACHE", str(tmp_path / "new"))
+        assert cache_folder() == tmp_path / "new" / "kernels"
+    finally:
+        cache_folder.cache_clear()

@@ -101,11 +101,19 @@ def _load(name: str, source: str) -> Callable[..., None]:
     return module.kernel  # type: ignore[no-any-return]
 
 
+@functools.cache
 def cache_folder() -> Path:
-    """Return where compiled kernels are kept: $MINIGRAD_CACHE, or minigrad below the user's cache folder."""
+    """Return where compiled kernels are kept: $MINIGRAD_CACHE, or minigrad below the user's cache folder.
+
+    Where that cannot be written to, it is a temporary folder of this process: kernels are then compiled every time.
+    """
     base = os.environ.get("MINIGRAD_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "minigrad"
     )
     folder = Path(base) / "kernels"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="minigrad-kernels-"))
