@@ -126,15 +126,16 @@ OTHERS = {
     "0-d": np.array(1.5),
 }
 
-# Until Python 3.12 a fraction to the power of an array is float(fraction) to that power.
-PYTHON_LEAVES_POWERS_TO_NUMPY = (OTHERS["fraction"] ** V).dtype == object
-
+# NumPy answers with objects. Until Python 3.12 a fraction to the power of an array is float(fraction) to that power.
+NO_FRACTIONS = [operator.mod, operator.floordiv]
+if (OTHERS["fraction"] ** V).dtype == object:
+    NO_FRACTIONS.append(operator.pow)
 
 PAIRS = [
     pytest.param(op, other, id=f"{op.__name__} {name}")
     for op in BINARY
     for name, other in OTHERS.items()
-    if name != "fraction" or op not in (operator.mod, operator.floordiv)  # where NumPy answers with objects
+    if name != "fraction" or op not in NO_FRACTIONS
 ]
 
 

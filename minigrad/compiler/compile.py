@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import inspect
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,6 +25,7 @@ from minigrad.trace import trace_tree
 
 __all__ = ["Compiled", "compile"]
 
+NUMBA = (0, 62)  # the oldest: on AVX-512, LLVM 15 of numba 0.61 aborts the process on some kernels
 SMALL = 1 << 16  # bytes: an argument up to this size is copied in, a larger one is used where it lies
 
 
@@ -41,7 +42,7 @@ def compile(f: Callable[..., Any], *, donate: int | Sequence[int] = (), backend:
         Positional arguments whose arrays the results may overwrite, such as parameters and the optimiser's state:
         results of the same shapes, in order, are then computed in place.
     backend : {"auto", "numpy", "numba"}
-        "auto" takes numba where it is installed.
+        "auto" takes numba where 0.62 or later is installed.
 
     Returns
     -------
@@ -56,14 +57,23 @@ def compile(f: Callable[..., Any], *, donate: int | Sequence[int] = (), backend:
     """
     if backend not in ("auto", "numpy", "numba"):
         raise ValueError(f"compile: backend should be 'auto', 'numpy' or 'numba', got {backend!r}")
-    if backend == "numba" and not _has_numba():
-        raise ImportError('compile: backend "numba" needs numba: pip install "minigrad[fast]"')
+    if backend == "auto":
+        backend = "numba" if _has_numba() else "numpy"
+    elif backend == "numba" and not _has_numba():
+        oldest = ".".join(map(str, NUMBA))
+        raise ImportError(f'compile: backend "numba" needs numba {oldest} or later: pip install "minigrad[fast]"')
     donated = (donate,) if isinstance(donate, int) else tuple(donate)
-    return Compiled(f, donated, "numba" if backend == "auto" and _has_numba() else backend)
+    return Compiled(f, donated, backend)
 
 
 def _has_numba() -> bool:
-    return importlib.util.find_spec("numba") is not None
+    from importlib import metadata
+
+    try:
+        found = re.match(r"(\d+)\.(\d+)", metadata.version("numba"))
+    except metadata.PackageNotFoundError:
+        return False
+    return found is not None and tuple(map(int, found.groups())) >= NUMBA
 
 
 class Compiled:
