@@ -84,7 +84,7 @@ def measure_attention(
                 for name in (NUMBA, NUMPY, EAGER):
                     bar = 1.0 if name == NUMBA else None
                     rows += row_of_ratio(times, name, TORCH, f"T = {length}", bar)
-            data["peak_bytes"][length] = {name: worker.ask("peak")["bytes"] for name, worker in workers.items()}
+            data["peak_bytes"][length] = {name: worker.peaks()["all"] for name, worker in workers.items()}
         print(f"attention {length}: done", flush=True)
     *_, short, long = lengths  # at the long end, where what does not grow weighs least
     for name in (NUMBA, NUMPY, EAGER, TORCH):

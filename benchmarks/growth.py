@@ -49,6 +49,6 @@ def _measure(hall: Hall, sizes: dict[str, int], rounds: int) -> dict[str, Any]:
         workers, left_out = open_all(stack, hall, contenders(sizes), cache)
         three_losses({name: worker for name, worker in workers.items() if name != FLOOR})
         times = race(workers, rounds)
-        peaks = {name: worker.ask("peak")["bytes"] for name, worker in workers.items()}
+        peaks = {name: worker.peaks()["all"] for name, worker in workers.items()}
     seconds = {name: median(s for turn in turns for s in turn) for name, turns in times.items()}
     return {"sizes": sizes, "median_seconds": seconds, "peak_bytes": peaks, "left_out": left_out}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Any
 
@@ -92,7 +92,9 @@ def contenders(layer: str, size: str) -> list[Contender]:
     ]
 
 
-def measure_layers(hall: Hall, sizes: list[str], rounds: int) -> tuple[dict[str, Any], list[Row]]:
+def measure_layers(
+    hall: Hall, sizes: list[str], rounds: int, only: Iterable[str] = tuple(BARS)
+) -> tuple[dict[str, Any], list[Row]]:
     """Return the times of each layer at each size, and the rows of the table.
 
     Raises
@@ -103,7 +105,7 @@ def measure_layers(hall: Hall, sizes: list[str], rounds: int) -> tuple[dict[str,
     data: dict[str, Any] = {}
     rows: list[Row] = []
     for size in sizes:
-        for layer, bar in BARS.items():
+        for layer in only:
             with ExitStack() as stack:
                 workers, _ = open_all(stack, hall, contenders(layer, size), f"{layer} {size}")
                 for name, worker in workers.items():
@@ -113,7 +115,7 @@ def measure_layers(hall: Hall, sizes: list[str], rounds: int) -> tuple[dict[str,
                 times = race(workers, rounds, turn=0.1)
             data[f"{layer} {size}"] = {"seconds": times}
             for name in (NUMBA, NUMPY):
-                for row in row_of_ratio(times, name, HAND, size, bar if name == NUMBA else None):
+                for row in row_of_ratio(times, name, HAND, size, BARS[layer] if name == NUMBA else None):
                     rows.append(Row(f"{layer}: {row.what}", size, row.bar, row.measured, spread=row.spread))
             print(f"{layer} {size} done", flush=True)
     return data, rows

@@ -134,9 +134,14 @@ class Worker:
         return json.loads(line)  # type: ignore[no-any-return]
 
     def start(self) -> dict[str, Any]:
-        """Make the first call; what it took and gave is kept in `first`."""
-        self.first = self.ask("start")
+        """Make the first call; what it took and gave is kept in `first`, its peak of memory too."""
+        self.first = {**self.ask("start"), "peak_bytes": self.ask("peak")["bytes"]}
         return self.first
+
+    def peaks(self) -> dict[str, int]:
+        """Return the most bytes, less those of the imports: of all, of the first call, of the calls since then."""
+        first, later = self.first["peak_bytes"], self.ask("peak")["bytes"]
+        return {"all": max(first, later), "first call": first, "later calls": later}
 
 
 def race(

@@ -56,14 +56,17 @@ def test_importing_needs_no_peers():
 
 
 def test_contenders_of_the_step_agree(hall):
-    """One training step of each that is installed, in a process of its own; torch.compile takes too long for a test."""
-    quick = [c for c in step.contenders(XS) if not c.missing() and c.name not in (step.INDUCTOR, step.FLOOR)]
+    """Three training steps of each that is installed, in a process of its own; two take too long for a test."""
+    slow = (step.INDUCTOR, step.NUMBA)
+    quick = [c for c in step.contenders(XS) if not c.missing() and c.name not in (*slow, step.FLOOR)]
     assert {step.EAGER, step.NUMPY} <= {c.name for c in quick}
     with ExitStack() as stack:
         workers, left_out = step.open_all(stack, hall, quick, "XS")
         assert not left_out
         losses = step.three_losses(workers)
-        assert all(worker.ask("peak")["bytes"] > 0 for worker in workers.values())
+        for worker in workers.values():
+            peaks = worker.peaks()
+            assert peaks["all"] == max(peaks["first call"], peaks["later calls"]) > 0
     assert losses[step.EAGER][0] == pytest.approx(math.log(96), abs=1.0)
     assert losses[step.EAGER][0] != losses[step.EAGER][1] != losses[step.EAGER][2]
 
@@ -154,6 +157,13 @@ def test_a_contender_that_dies_is_named(hall):
         worker.process.wait()
         with pytest.raises(ContenderError, match="dying ended during 'run'"):
             worker.ask("run", times=1)
+
+
+@pytest.mark.skipif(find_spec("numba") is None, reason="numba is not installed")
+def test_contenders_of_a_layer_agree(hall):
+    layers_data, rows = layers.measure_layers(hall, ["XS"], rounds=1, only=["rms_norm"])
+    assert set(layers_data["rms_norm XS"]["seconds"]) == {layers.HAND, layers.NUMPY, layers.NUMBA}
+    assert [(row.size, row.bar) for row in rows] == [("XS", 0.35), ("XS", None)]
 
 
 @pytest.mark.parametrize("layer", layers.BARS)
