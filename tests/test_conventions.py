@@ -1,9 +1,15 @@
 """Where a derivative does not exist or hides behind 0 * inf: a line for each convention of docs/conventions.md."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import minigrad
+from benchmarks.kinks import KINKS
+from minigrad.errors import ControlFlowError, CutGraphError, DtypeError, UnsupportedError
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "conventions.md"
 
 W3 = np.array([1.0, 10.0, 100.0])
 W4 = np.array([1.0, 10.0, 100.0, 1000.0])
@@ -40,6 +46,11 @@ ONE = {
     "median of an even number": (lambda x: np.median(x), a(4, 1, 3, 2), a(0, 0, 0.5, 0.5)),
     "median of equal elements": (lambda x: np.median(x), a(1, 1, 1), a(0, 1, 0)),
     "quantile at an element": (lambda x: np.quantile(x, 0.5), a(3, 1, 2), a(0, 0, 1)),
+    "partition keeps the order of equal elements": (
+        lambda x: np.sum(W4 * np.partition(x, 1)),
+        a(2, 2, 1, 1),
+        a(100, 1000, 1, 10),
+    ),
     "unique: the first of equal elements": (
         lambda x: np.sum(a(1, 10) * np.unique(x)),
         a(2, 1, 2),
@@ -57,8 +68,7 @@ ONE = {
     "clip at its bounds": (lambda x: np.sum(W4 * np.clip(x, 0, 1)), a(0, 0.5, 1, 2), a(1, 10, 100, 0)),
     "steps are flat": (
         lambda x: (
-            np.sum(W3 * (np.floor(x) + np.ceil(x) + np.sign(x) + np.round(x) + np.heaviside(x, 0.5)))
-            + 0 * np.sum(x)
+            np.sum(W3 * (np.floor(x) + np.ceil(x) + np.sign(x) + np.round(x) + np.heaviside(x, 0.5))) + 0 * np.sum(x)
         ),
         a(0, 1, 2.5),
         a(0, 0, 0),
@@ -250,3 +260,81 @@ def test_all_nan_slice_warns_as_numpy_does():
             (got,) = gradients(lambda x, f=function: f(x, axis=1)[1], x)
         assert got[0].tolist() == [0, 0]
         assert got[1].sum() == 1
+
+
+# --- the page
+
+
+def cell(text):
+    """Return the numbers of a cell of the table."""
+    return [float(number) for number in text.strip("*").split(", ")]
+
+
+def test_the_table_of_the_page():
+    """It has the kinks of the benchmarks, what minigrad answers, and in bold what differs from that."""
+    table = PAGE.read_text(encoding="utf-8").split("\n| gradient of ")[1].split("\n\n")[0].splitlines()[2:]
+    rows = {name: answers for name, *answers in (line.strip("| ").split(" | ") for line in table)}
+    assert list(rows) == [kink.name for kink in KINKS]
+    for kink in KINKS:
+        ours, *peers = rows[kink.name]
+        with np.errstate(all="ignore"):
+            (got,) = gradients(lambda x, k=kink: k.function(np, x), a(*kink.at))
+        np.testing.assert_allclose(got, cell(ours), rtol=1e-3, err_msg=kink.name)
+        for peer in peers:
+            assert (cell(peer) != cell(ours)) == peer.startswith("**"), f"{kink.name}: {peer}"
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_compiled_functions_follow_the_same_conventions():
+    refused = []
+    for name, (f, x, wanted) in ONE.items():
+        compiled = minigrad.compile(lambda x, f=f: gradients(f, x)[0], backend="numpy")
+        try:
+            got = compiled(x)
+        except (ControlFlowError, CutGraphError):  # those that look at values
+            refused.append(name)
+        else:
+            np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12, err_msg=name)
+    assert len(refused) < 10
+    for name, (f, x, y, dx, dy) in TWO.items():
+        loss = lambda x, y, f=f: np.sum(W3 * f(x, y))
+        compiled = minigrad.compile(lambda x, y, loss=loss: gradients(loss, x, y), backend="numpy")
+        for got, wanted in zip(compiled(x, y), (dx, dy), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12, err_msg=name)
+
+
+# --- float32
+
+
+def test_float32_meets_other_numbers_as_in_numpy():
+    x, data = np.float32([0.5, 1.5]), a(1, 2)
+    for f, dtype in (
+        (lambda x: np.sum(2.0 * x**3 / 7 + True), np.float32),
+        (lambda x: np.sum(x * np.float64(2)), np.float64),
+        (lambda x: np.sum(x * data), np.float64),
+        (lambda x: np.mean(x, dtype=np.float64), np.float64),
+    ):
+        value, gradient = minigrad.value_and_grad(f, x)
+        assert value.dtype == f(x).dtype == dtype
+        assert gradient.dtype == np.float32
+
+
+# --- what is refused, beside tests/test_coverage.py (functions, methods) and tests/test_tensor.py (the graph is cut)
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "error"),
+    [
+        (lambda x: np.asarray(x).sum(), a(1, 2), CutGraphError),
+        (lambda x: np.zeros(1) * float(x[0]), a(1, 2), CutGraphError),
+        (lambda x: np.add(x, 1, out=np.zeros(2)).sum(), a(1, 2), CutGraphError),
+        (lambda x: np.full(1, x.item(0)), a(1, 2), CutGraphError),
+        (lambda x: np.sum(x), np.array([1, 2]), DtypeError),
+        (lambda x: np.sum(x), np.array([True, False]), DtypeError),
+        (lambda x: np.sum(x * np.ma.masked_invalid(a(1, nan))), a(1, 2), DtypeError),
+        (lambda x: np.quantile(a(1, 2, 3), x[0]), a(0.5), UnsupportedError),
+    ],
+)
+def test_what_is_refused(f, x, error):
+    with pytest.raises(error):
+        minigrad.grad(f, x)
