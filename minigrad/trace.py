@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from minigrad import tree
-from minigrad.errors import ControlFlowError, CutGraphError, SourceLine, here, source_line, user_frame
+from minigrad.errors import ControlFlowError, CutGraphError, OverwrittenError, SourceLine, here, source_line, user_frame
+from minigrad.fingerprint import fingerprint
 from minigrad.names import Names
 from minigrad.op import Op, Recorded
 from minigrad.program import Atom, Const, Equation, Program, Var, validate, without_dead_code
@@ -46,6 +47,7 @@ class Trace(Tape):
         self.inputs: list[Var] = []
         self.equations: list[Equation] = []
         self.names = Names()
+        self.captured: dict[int, tuple[np.ndarray, int, str]] = {}  # arrays from outside: array, fingerprint, place
         self.line: SourceLine | None = None  # while a backward pass runs: the line whose adjoint it computes
         self.of: Op | None = None  # and the op
         self.reads: list[tuple[Var, str]] = []  # values that Python code has looked at, and where
@@ -64,6 +66,8 @@ class Trace(Tape):
     def atom(self, x: Any) -> Atom:
         """Return the variable of a Tensor of this trace; anything else is a constant."""
         if not isinstance(x, Tensor):
+            if self.any_values and isinstance(x, np.ndarray):
+                self._remember(x)
             return Const(x, self.names.of_constant(x))
         x = x._snapshot()
         if x._tape is not self:
@@ -75,6 +79,17 @@ class Trace(Tape):
         is_lifted = known is not None and known[0]._slot == x._slot
         atom: Atom = known[1] if is_lifted else self.vars[x._slot]
         return atom
+
+    def _remember(self, x: np.ndarray) -> None:
+        """Note an array that the program will read at each run; raise if the function has overwritten it since."""
+        mark = fingerprint(x)
+        _, first, place = self.captured.setdefault(id(x), (x, mark, here()))
+        if mark != first:
+            raise OverwrittenError(
+                f"an array ({x.dtype} {x.shape}) that the compiled function had used was overwritten by it. A compiled "
+                f"function reads such an array at each run, and would see the last content everywhere.\n"
+                f"  used at   {place}\n  fix       compute with new arrays instead of in place"
+            )
 
     def lift(self, x: np.ndarray) -> Tensor:
         """Return a Tensor for an array from outside, so that what an adjoint does with the array is recorded too."""
@@ -130,6 +145,8 @@ class Trace(Tape):
 
     def program(self, outputs: Sequence[Any]) -> Program:
         """Return what was recorded, as the Program with these results, under the names that the user's code gave."""
+        for x, *_ in self.captured.values():
+            self._remember(x)
         atoms = tuple(self.atom(x) for x in outputs)
         arguments = {v.name for v in self.inputs}
         for slot, (name, weak) in self.names.of(self).items():

@@ -11,7 +11,7 @@ import minigrad
 from cases import cases, collect
 from minigrad import tree
 from minigrad.compiler import compile
-from minigrad.errors import ControlFlowError, CutGraphError, DtypeError, UnsupportedError
+from minigrad.errors import ControlFlowError, CutGraphError, DtypeError, OverwrittenError, UnsupportedError
 from minigrad_nn import init, model
 from minigrad_nn.layers import RangeError, dropout, embedding, rms_norm, swiglu
 from test_ops import seeded
@@ -189,6 +189,26 @@ def test_captured_arrays_are_read_at_each_run():
     np.testing.assert_array_equal(double(np.ones(2)), [2, 3])
     scale[:] = 5
     np.testing.assert_array_equal(double(np.ones(2)), [5, 5])
+
+
+def test_a_function_that_overwrites_what_it_captured_is_refused():
+    b = np.ones(2)
+
+    def late(x):
+        y = x * b
+        b[:] = 5
+        return np.sum(y)
+
+    def refilling(x):
+        buffer, total = np.empty(2), 0.0
+        for k in range(3):
+            buffer[...] = k
+            total = total + np.sum(x * buffer)
+        return total
+
+    for f in (late, refilling):
+        with pytest.raises(OverwrittenError, match=r"overwritten by it[\s\S]*used at .*test_compile\.py:\d+"):
+            compile(f)(np.ones(2))
 
 
 def test_new_shapes_and_dtypes_compile_anew_and_other_layouts_do_not():
