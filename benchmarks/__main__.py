@@ -7,6 +7,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     folder = options.out or Path(tempfile.mkdtemp(prefix="benchmarks-"))
     folder.mkdir(parents=True, exist_ok=True)
     print(f"results go to {folder}")
-    hall = Hall(folder, options.threads, options.keep_freed_memory)
+    with tempfile.TemporaryDirectory(prefix="benchmarks-caches-") as caches:
+        _measure(Hall(folder, Path(caches), options.threads, options.keep_freed_memory), options)
+    print(f"\nresults are in {folder}")
+
+
+def _measure(hall: Hall, options: argparse.Namespace) -> None:
     results: dict[str, Any] = {"machine": machine.describe(hall), "rounds": options.rounds}
     results |= {"used_by_others": {}, "rows": []}
     print(json.dumps(results["machine"], indent=1))
@@ -49,16 +55,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(f"others used {others.share:.0%} of the cores during {name!r}: its times are not to be trusted")
         rows += found
         results["rows"] = to_json(rows)
-        (folder / "results.json").write_text(json.dumps(results, indent=1))
-        draw(results, folder / "results.png")
+        (hall.folder / "results.json").write_text(json.dumps(results, indent=1))
+        if find_spec("matplotlib"):
+            draw(results, hall.folder / "results.png")
+        else:
+            print('no picture: it needs matplotlib; pip install "minigrad[bench]"')
     if rows:
-        (folder / "table.md").write_text(table(rows) + "\n")
+        (hall.folder / "table.md").write_text(table(rows) + "\n")
         print(f"\n{table(rows)}")
-    print(f"\nresults are in {folder}")
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure minigrad and its peers.")
     parser.add_argument("parts", nargs="*", metavar="part", help=f"{', '.join(PARTS)} (default: all)")
     parser.add_argument("--sizes", nargs="+", choices=list(SIZES), default=list(SIZES), help="of step and layers")
     parser.add_argument("--rounds", type=int, default=12, help="each contender has a turn of 3 calls or more in each")

@@ -50,9 +50,10 @@ class Contender:
 
 @dataclass(frozen=True)
 class Hall:
-    """Where contenders run: a folder for their caches and logs, and the number of their threads."""
+    """Where contenders run: a folder for what they say, an empty one for their caches, and their number of threads."""
 
     folder: Path
+    caches: Path
     threads: int
     keep_freed_memory: bool = False
 
@@ -76,10 +77,10 @@ class Hall:
 
     def open(self, contender: Contender, cache: str) -> Worker:
         """Start a contender; processes that name the same cache share what they compiled."""
-        folder = self.folder / "caches" / _file_name(cache)
+        folder = self.caches / _file_name(cache)
         folder.mkdir(parents=True, exist_ok=True)
         logs = self.folder / "logs"
-        logs.mkdir(exist_ok=True)
+        logs.mkdir(parents=True, exist_ok=True)
         return Worker(contender, self.environment(folder), self.threads, logs / f"{_file_name(cache)}.log")
 
 

@@ -29,7 +29,7 @@ XS = SIZES["XS"]
 
 @pytest.fixture
 def hall(tmp_path):
-    return Hall(tmp_path, threads=1)
+    return Hall(tmp_path, tmp_path / "caches", threads=1)
 
 
 WITHOUT_PEERS = """
@@ -130,10 +130,10 @@ def test_floor_multiplies_what_the_step_multiplies():
 def test_environment_leaves_the_choice_of_kernels_to_numpy(hall, monkeypatch):
     monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
     monkeypatch.setenv("OPENBLAS_L2_SIZE", "512")
-    environment = hall.environment(hall.folder)
+    environment = hall.environment(hall.caches)
     assert not {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"} & environment.keys()
     assert environment["OPENBLAS_NUM_THREADS"] == environment["OMP_NUM_THREADS"] == "1"
-    assert environment["MINIGRAD_CACHE"] == str(hall.folder)
+    assert environment["MINIGRAD_CACHE"] == str(hall.caches)
     assert not any(name.startswith("MALLOC_") for name in environment)
 
 
