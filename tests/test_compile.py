@@ -99,6 +99,21 @@ def test_a_layer_and_its_gradient(backend, dtype, tolerance):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_a_differentiated_maximum_and_numbers_per_row_alone(backend):
+    rng = np.random.default_rng(4)
+    x, w, y = (rng.standard_normal(s) for s in ((9, 4), (4, 4), (9, 4)))
+
+    def loss(x, w):
+        e = np.exp(x @ w - np.max(x @ w, axis=-1, keepdims=True))
+        return np.mean((e / np.sum(e, axis=-1, keepdims=True) @ w - y) ** 2)
+
+    def run(x, w):
+        return minigrad.value_and_grad(loss, x, w, argnums=(0, 1))
+
+    same(compile(run, backend=backend)(x, w), run(x, w), 1e-12)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_runs_are_identical(backend):
     arrays = layer_arrays(np.float32)
     step = compile(layer_step, backend=backend)

@@ -53,7 +53,7 @@ class _KernelWriter:
         self.buffers: list[Buffer] = []
         self.names: dict[Atom, str] = {}
         self.rows = group.domain[:-1]
-        self.n = group.domain[-1]
+        self.n = self.width = group.domain[-1]  # n grows when axes are merged
         self.reduces = {eq.outs[0]: reduction_axis(eq) for eq in group.equations if reduction_axis(eq)}
         for eq in group.equations:
             if self.reduces.get(eq.outs[0]) == "rows" and eq.inputs[0].shape[-1] == 1:
@@ -69,7 +69,7 @@ class _KernelWriter:
         if atom in self.reduces:
             return True
         shape = atom.shape
-        return self.n != 1 and (len(shape) == 0 or shape[-1] == 1)
+        return self.width != 1 and (len(shape) == 0 or shape[-1] == 1)
 
     def _stages(self) -> None:
         """Find the stage at which each result is known: elements in a stage's loop, numbers per row before it."""
@@ -87,7 +87,7 @@ class _KernelWriter:
     def _scalar_equation(self, eq: Equation) -> bool:
         """Tell whether an equation is computed once per row, outside the loops over the elements."""
         if eq.outs[0] in self.reduces:
-            return self.n != 1 and self._per_row(eq.inputs[0])
+            return self.width != 1 and self._per_row(eq.inputs[0])
         return self._per_row(eq.outs[0])
 
     # --- what is read and written where
