@@ -6,14 +6,16 @@ new value, and so are, when they are next looked at, the Tensors that NumPy woul
 
 from __future__ import annotations
 
+import dis
 import operator
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
 
 from minigrad import protocol
-from minigrad.errors import CutGraphError, here, scipy_calls, user_frame
+from minigrad.errors import CutGraphError, here, is_internal, scipy_calls, unsupported, user_frame
 from minigrad.op import COMPOSITES, OPS, Op, Recorded
 from minigrad.rules import index as indexing
 from minigrad.rules.special import INSTEAD
@@ -122,6 +124,12 @@ class Tensor(Recorded):
             raise TypeError(f"a NumPy scalar cannot be assigned to ({here()})")
         if not data.flags.writeable:
             raise ValueError(f"assignment destination is read-only ({here()})")
+        if data.ndim > 1 and _compiled_code_assigns():
+            raise unsupported(
+                "assignment by compiled code",
+                "rng.shuffle swaps the rows of what it takes for a sequence through views, and loses some; "
+                "write t[rng.permutation(len(t))]",
+            )
         base = self._base
         if base is None:
             template, arrays = indexing.split_index(index)
@@ -400,10 +408,15 @@ class Tensor(Recorded):
 
 def _is_assignment(frame: Any) -> bool:
     """Tell whether the user's code is in the middle of `array[...] = t` or `array[...] += t`."""
-    import dis
-
     instruction = next((i for i in dis.get_instructions(frame.f_code) if i.offset == frame.f_lasti), None)
     return instruction is not None and instruction.opname in ("STORE_SUBSCR", "STORE_SLICE")
+
+
+def _compiled_code_assigns() -> bool:
+    """Tell whether an assignment comes from compiled code, such as that of Generator.shuffle, that the user called."""
+    frame = sys._getframe(2)
+    opname = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+    return opname.startswith(("CALL", "PRECALL")) and not is_internal(frame.f_code.co_filename)
 
 
 def _operator(ufunc: np.ufunc, name: str) -> None:

@@ -143,8 +143,14 @@ def run_train(options: argparse.Namespace) -> int:
     prompt = "\n" if "\n" in tokenizer.characters else tokenizer.characters[0]
     write(done, prompt, 300, np.random.default_rng(recipe.seed), 0.8)
     word = shlex.quote((text.split() or [prompt])[0])
-    print(f"more        python -m minigrad_nn generate --checkpoint {path} --prompt {word}")
+    print(f"more        {this_python()} -m minigrad_nn generate --checkpoint {path} --prompt {word}")
     return 0
+
+
+def this_python() -> str:
+    """Return how to call the Python that is running, as short as it can be from here."""
+    path = Path(sys.executable)
+    return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
 
 
 def run_generate(options: argparse.Namespace) -> int:

@@ -1,6 +1,7 @@
 """Views and aliases of Tensors that are written to: what NumPy would have computed, and the gradient follows it."""
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 import minigrad
 from against_numpy import agrees, refuses_alike
+from minigrad.errors import UnsupportedError
 
 X = np.array([[0.31, -0.52, 1.13, 0.74], [-0.85, 0.96, 0.27, -1.38], [0.49, 1.61, -0.63, 0.22]])
 CASES = {}
@@ -753,3 +755,28 @@ def test_random_programs(program):
     scope = {"np": np}
     exec(source, scope)
     agrees(scope["f"], X, tolerance=1e-6)
+
+
+def test_shuffle_of_rows_is_refused_and_of_numbers_is_right():
+    """Generator.shuffle swaps rows of what is no ndarray through views, so that one of them is lost."""
+
+    def rows(w):
+        w = w * 1.0
+        np.random.default_rng(3).shuffle(w)
+        return np.sum(w[:, 0] * np.arange(6))
+
+    def numbers(w):
+        w = w * 1.0
+        np.random.default_rng(3).shuffle(w)
+        return np.sum(w * np.arange(6))
+
+    w = np.arange(6.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # NumPy's own: Tensor is not a Sequence
+        with pytest.raises(UnsupportedError, match=r"t\[rng\.permutation\(len\(t\)\)\]"):
+            minigrad.grad(rows, w[:, None])
+        value, gradient = minigrad.value_and_grad(numbers, w)
+    plain = w.copy()
+    np.random.default_rng(3).shuffle(plain)
+    assert value == np.sum(plain * np.arange(6))
+    assert list(gradient[plain.astype(int)]) == list(range(6))

@@ -255,6 +255,8 @@ def test_compiling_often_is_said_with_the_reason():
 
 def test_a_donated_array_must_be_writable():
     f = compile(lambda x: x + 1, donate=0)
+    with pytest.raises(ValueError, match=r"donate=\(1,\) names an argument that is not there: 1 were given"):
+        compile(lambda x: x + 1, donate=1)(np.ones(3))
     x = np.ones(3)
     x.flags.writeable = False
     with pytest.raises(ValueError, match=r"donated array .* float64 \(3,\)"):

@@ -96,6 +96,9 @@ class Compiled:
                     f"compile: {', '.join(bound.kwargs)} cannot be given by position, so not to a compiled function"
                 )
             args = bound.args
+        if any(not 0 <= i < len(args) for i in self.donate):
+            there = f"{len(args)} were given"
+            raise ValueError(f"compile: donate={self.donate} names an argument that is not there: {there}")
         leaves, structure = tree.flatten(args)
         if any(isinstance(leaf, Recorded) for leaf in leaves):
             return self.f(*args)  # inside a differentiation or another trace: be part of it
