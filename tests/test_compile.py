@@ -114,6 +114,15 @@ def test_a_differentiated_maximum_and_numbers_per_row_alone(backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_empty_arrays_beside_numbers(backend):
+    def run(start, stop):
+        return minigrad.vjp(lambda a, b: np.linspace(a, b, 0) * (a - b), start, stop)[1](np.ones(0))
+
+    start, stop = np.array(1.0), np.array(3.0)
+    same(compile(run, backend=backend)(start, stop), run(start, stop), 1e-12)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_runs_are_identical(backend):
     arrays = layer_arrays(np.float32)
     step = compile(layer_step, backend=backend)

@@ -53,6 +53,8 @@ def domain_of(eq: Equation) -> Shape | None:
     """Return the shape an equation loops over, or None if it does not fuse."""
     if reduction_axis(eq) is not None:
         return eq.inputs[0].shape
+    if 0 in eq.outs[0].shape:
+        return None  # nothing to loop over
     return eq.outs[0].shape or (1,) if fusable(eq) else None
 
 
