@@ -153,7 +153,7 @@ def sweep(line: Line) -> Slope:
         steps.append(h)
         values.append(line.change(above, below) / (2 * h))
         jumps.append((line.change(above, line.here) + line.change(below, line.here)) / h)
-        if len(steps) >= 7 and _rounding_won(values):
+        if i >= fewest - 6 and len(steps) >= 7 and _rounding_won(values):
             break
     if len(steps) < 3:
         return _one_sided(line)

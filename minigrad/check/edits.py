@@ -73,9 +73,10 @@ class Source:
         candidates = [d for d in found if d.name == code.co_name and _first(d) == code.co_firstlineno]
         if not candidates:
             raise LookupError(f"the source of {function.__qualname__} cannot be read")
-        self.definition = candidates[0]
+        self.definition = copy.deepcopy(candidates[0])
+        self.definition.decorator_list = []
         owner = function.__qualname__.rsplit(".", 2)[-2:]
-        self.owner = owner[0] if len(owner) == 2 and owner[0].isidentifier() else None
+        self.module = self._module(owner[0] if len(owner) == 2 and owner[0].isidentifier() else None)
 
     def statements(self) -> list[ast.stmt]:
         """Return the simple statements, in order, and the headers of the others."""
@@ -103,17 +104,19 @@ class Source:
     def _edit(
         self, i: int, path: Path, node: ast.expr, new: ast.expr, cost: int, seen: set[str]
     ) -> Edit | None:
-        definition = copy.deepcopy(self.definition)
-        place = _simple_statements(definition)[i]
-        _replace(place, path, copy.deepcopy(new))
-        text = ast.unparse(ast.fix_missing_locations(place))
-        if text in seen:
-            return None
-        seen.add(text)
-        code = self._compiled(definition)
+        place = self.statements()[i]
+        before, after = ast.unparse(node), ast.unparse(new)
+        ast.fix_missing_locations(ast.copy_location(new, node))
+        _replace(place, path, new)
+        try:
+            text = ast.unparse(place)
+            code = None if text in seen else self._compiled()
+        finally:
+            _replace(place, path, node)
         if code is None:
             return None
-        edit = Edit(self.function, place.lineno, ast.unparse(node), ast.unparse(new), cost, code)
+        seen.add(text)
+        edit = Edit(self.function, place.lineno, before, after, cost, code)
         unknown = [n for n in ast.walk(new) if isinstance(n, ast.Constant) and getattr(n, "unknown", False)]
         if not unknown:
             return edit
@@ -124,27 +127,32 @@ class Source:
 
         return replace(edit, number=with_number)
 
-    def _compiled(self, definition: ast.FunctionDef) -> CodeType | None:
-        """Return the code of an edited definition, to take the place of the original's; None if it does not fit."""
-        definition.decorator_list = []
+    def _module(self, owner: str | None) -> ast.Module:
+        """Return the definition in a module that gives it the free variables and the private names it has."""
+        inner: ast.stmt = self.definition
         wanted = self.function.__code__.co_freevars
-        inner: ast.stmt = definition
-        if self.owner is not None:
-            inner = ast.ClassDef(self.owner, [], [], [inner], [])
+        if owner is not None:
+            inner = ast.ClassDef(owner, [], [], [inner], [])
         outer = ast.parse("def factory():\n    pass").body[0]
         assert isinstance(outer, ast.FunctionDef)
+        own = (
+            [ast.Global([self.definition.name])] if self.definition.name not in wanted else []
+        )  # it may call itself
         free = [
             ast.Assign([ast.Name(n, ast.Store())], ast.Constant(None)) for n in wanted if n != "__class__"
         ]
-        own = [ast.Global([definition.name])] if definition.name not in wanted else []  # it may call itself
         outer.body = [*own, *free, inner]
-        module = ast.fix_missing_locations(ast.Module([outer], []))
+        return ast.fix_missing_locations(ast.Module([outer], []))
+
+    def _compiled(self) -> CodeType | None:
+        """Return the code of the definition, to take the place of the original's; None if it does not fit."""
+        code = self.function.__code__
         try:
-            whole = compile(module, self.function.__code__.co_filename, "exec")
+            whole = compile(self.module, code.co_filename, "exec")
         except (SyntaxError, ValueError):
             return None
-        codes = [c for c in _codes_in(whole) if c.co_name == definition.name]
-        return codes[0] if codes and codes[0].co_freevars == wanted else None
+        codes = [c for c in _codes_in(whole) if c.co_name == self.definition.name]
+        return codes[0] if codes and codes[0].co_freevars == code.co_freevars else None
 
 
 def _simple_statements(definition: ast.FunctionDef) -> list[ast.stmt]:

@@ -109,7 +109,9 @@ def compare_with(
         report.culprit = locate(subject, generated, gs, tolerances, names, relative)
         if report.culprit is not None and report.culprit.meant is not None:
             meant = report.culprit.meant
-            report.formula = formula_of(subject, meant.truth, "value" if meant.kind == "value" else "gradient")
+            report.formula = formula_of(
+                subject, meant.truth, "value" if meant.kind == "value" else "gradient"
+            )
     context = _context(subject, reference, relative)
     for c in report.comparisons:
         if not c.right:

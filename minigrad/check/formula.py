@@ -34,7 +34,9 @@ def formula_of(subject: Subject, truth: Truth, kind: str = "gradient") -> str:
         wanted = known if kind == "value" else f"d{known}"
         found = [line for line in lines if line.startswith((f"{wanted} =", f"{wanted}:"))]
         if found:
-            named = [] if known == name or kind == "value" else [x for x in lines if x.startswith(f"{known} =")]
+            named = (
+                [] if known == name or kind == "value" else [x for x in lines if x.startswith(f"{known} =")]
+            )
             return "\n".join([*named, *found])
     return ""
 

@@ -52,6 +52,11 @@ class Laboratory:
         self.source = _source(subject.shown[1])
         self.misshapen = False  # the adjoint raises, or a gradient has a wrong shape
 
+    @property
+    def late(self) -> bool:
+        """Whether the time for experiments is over."""
+        return time.monotonic() > self.deadline
+
     def run(
         self, changes: Mapping[int, Any] | None = None
     ) -> tuple[list[Any] | None, Watch, Exception | None]:

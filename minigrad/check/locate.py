@@ -8,13 +8,13 @@ lines in question are tried instead. If neither tells, the line that returns, or
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from minigrad.check.edits import Edit
 from minigrad.check.generated import Generated
 from minigrad.check.laboratory import Laboratory
 from minigrad.check.lines import statements
@@ -26,7 +26,7 @@ from minigrad.errors import SourceLine
 
 __all__ = ["WrongLine", "locate"]
 
-MOST_CANDIDATES = 24
+MOST_CANDIDATES = 150
 
 
 @dataclass
@@ -121,27 +121,51 @@ def locate(
     last = raised or _return_line(watch)
     relevant = _relevant(lab, sightings, last)
     suspects = [s for s in relevant if s.suspicious]
-    found = _by_truth(lab, suspects, truths, right)
-    rivals = [
-        s
-        for s in suspects
-        if s.status != "right" and (found is None or s.assignment.line.line < found.line.line)
-    ]
-    if found is not None and found.confirmed and not rivals:
-        found.cure = _text(lab.cure([found.line.line], most=3, seconds=min(2.0, seconds / 4)))
-    else:
-        rest = [s for s in relevant if not s.suspicious]
-        found = (
-            _by_edit(lab, suspects, rest, found, last)
-            or found
-            or _by_truth(lab, rest, truths, right)
-            or _by_elimination(suspects, last, raised)
-        )
+    found = _search(lab, relevant, suspects, truths, right, last, raised)
     if found is not None:
-        found = found if found.cure else _inside(lab, watch, found)
+        found = found if found.cure else _cured(lab, watch, found)
         found.sightings = sightings
         found.raised = None if error is None else f"{type(error).__name__}: {error}"
     return found
+
+
+def _search(
+    lab: Laboratory,
+    relevant: Sequence[Sighting],
+    suspects: Sequence[Sighting],
+    truths: Truths,
+    right: frozenset[int],
+    last: SourceLine | None,
+    raised: SourceLine | None,
+) -> WrongLine | None:
+    """Try one kind of experiment after the other: the most telling and the cheapest come first."""
+    named = _by_truth(lab, suspects, _by_name, right)
+    if named is not None and named.confirmed:
+        before = {s.assignment.line.line for s in suspects if s.status != "right"}
+        rivals = sorted(n for n in before if n < named.line.line)
+        if rivals:  # the line is wrong because of one that leads to it?
+            return _by_edit(lab, relevant, [*rivals, named.line.line], [], 3, named) or named
+        return named
+    every = sorted(
+        {s.assignment.line.line for s in relevant} | set(lab.source.headers() if lab.source else [])
+    )
+    lines = sorted({s.assignment.line.line for s in suspects})
+    ends = [place.line for place in (last,) if place is not None]
+    near = sorted(_read_by(relevant, last)) if raised is not None else []
+    return (
+        _by_edit(lab, relevant, list(dict.fromkeys([*near, *lines[:3], *ends])), [], 3)
+        or _confirmed(_by_truth(lab, suspects, lambda s: _by_size(s, truths), right))
+        or _by_edit(lab, relevant, [*lines, *ends], every, 4)
+        or _confirmed(
+            _by_truth(lab, [s for s in relevant if not s.suspicious], lambda s: _by_size(s, truths), right)
+        )
+        or named
+        or _by_elimination(suspects, last, raised)
+    )
+
+
+def _confirmed(found: WrongLine | None) -> WrongLine | None:
+    return found if found is not None and found.confirmed else None
 
 
 def _return_line(watch: Watch) -> SourceLine | None:
@@ -169,12 +193,17 @@ def _relevant(lab: Laboratory, sightings: Sequence[Sighting], last: SourceLine |
 
 
 def _by_truth(
-    lab: Laboratory, suspects: Sequence[Sighting], truths: Truths, right: frozenset[int]
+    lab: Laboratory,
+    suspects: Sequence[Sighting],
+    candidates: Callable[[Sighting], Iterable[tuple[Known, Any]]],
+    right: frozenset[int],
 ) -> WrongLine | None:
     """Put what a variable should be in its place: does everything come out right?"""
     partly: WrongLine | None = None
     for s in suspects:
-        for known, value in _candidates(s, truths):
+        for known, value in candidates(s):
+            if lab.late:
+                return partly
             now = lab.right(lab.run({s.assignment.step: value})[0])
             if now > right:
                 a = s.assignment
@@ -187,51 +216,67 @@ def _by_truth(
     return partly
 
 
-def _candidates(s: Sighting, truths: Truths) -> Iterator[tuple[Known, Any]]:
-    """Yield what a variable could be meant to be, in its shape: by its name first, then anything of its size."""
-    value = s.assignment.value
-    if not isinstance(value, (np.ndarray, np.floating)) or value.dtype.kind not in "fc":
-        return
-    count = 0
-    parts = [k for k in truths.known if k.kind == "part"]
-    for known in [*s.meant, *(k for k in truths.known if k.kind != "part"), *parts]:
-        for candidate in shaped(known.value, value):
-            count += 1
-            if count > MOST_CANDIDATES:
-                return
-            yield known, candidate.astype(value.dtype)
+def _by_name(s: Sighting) -> Iterator[tuple[Known, Any]]:
+    """Yield what a variable should be by its name, in any shape and as it has it."""
+    value = np.asarray(s.assignment.value)
+    for known in s.meant if value.dtype.kind in "fc" else ():
+        yield known, known.value.astype(value.dtype)
+        if known.value.shape != value.shape:
+            yield from ((known, x.astype(value.dtype)) for x in shaped(known.value, value, False))
+
+
+def _by_size(s: Sighting, truths: Truths) -> Iterator[tuple[Known, Any]]:
+    """Yield what a variable could be meant to be: anything of its size."""
+    value = np.asarray(s.assignment.value)
+    if value.dtype.kind in "fc" and value.ndim:
+        others = sorted(truths.known, key=lambda k: k.kind == "part")
+        found = (
+            (known, candidate.astype(value.dtype))
+            for turned in (False, True)
+            for known in (*s.meant, *others)
+            for candidate in shaped(known.value, value, turned)
+        )
+        yield from itertools.islice(found, MOST_CANDIDATES)
 
 
 def _by_edit(
     lab: Laboratory,
-    suspects: Sequence[Sighting],
-    rest: Sequence[Sighting],
-    found: WrongLine | None,
-    last: SourceLine | None,
+    relevant: Sequence[Sighting],
+    lines: Sequence[int],
+    others: Sequence[int],
+    most: int,
+    named: WrongLine | None = None,
 ) -> WrongLine | None:
-    """Edit the lines in question in small ways: does everything come out right?"""
-    by_line = {s.assignment.line.line: s for s in (*rest, *suspects)}
-    first = sorted(
-        {s.assignment.line.line for s in suspects} | {p.line for p in (found and found.line, last) if p}
-    )
-    headers = lab.source.headers() if lab.source else []
-    others = sorted(({s.assignment.line.line for s in rest} | set(headers)) - set(first))
-    cure = lab.cure(first, others)
+    """Edit the lines in small ways: does everything come out right?"""
+    cure = lab.cure(lines, [n for n in others if n not in lines], most)
     if cure is None or lab.root is None:
         return None
-    if found is not None and found.line.line == cure.line:
-        found.cure = cure.text
-        return found
-    variable = by_line[cure.line].assignment.name if cure.line in by_line else None
+    if named is not None and named.line.line == cure.line:
+        named.cure = cure.text
+        return named
+    variables = [s.assignment.name for s in relevant if s.assignment.line.line == cure.line]
     place = SourceLine(lab.root.co_filename, cure.line)
+    variable = variables[0] if variables else None
     return WrongLine(place, lab.root.co_name, variable, True, "is not what it should be", cure=cure.text)
 
 
-def _inside(lab: Laboratory, watch: Watch, found: WrongLine) -> WrongLine:
-    """Return the wrong line inside a function that the line calls, if an edit there makes everything right."""
+def _read_by(relevant: Sequence[Sighting], place: SourceLine | None) -> set[int]:
+    """Return the lines of the variables that a line reads."""
+    root = statements(relevant[0].assignment.code) if relevant else {}
+    reads = root[place.line].reads if place is not None and place.line in root else set()
+    return {
+        s.assignment.line.line for s in relevant if s.assignment.name.removesuffix(s.assignment.path) in reads
+    }
+
+
+def _cured(lab: Laboratory, watch: Watch, found: WrongLine) -> WrongLine:
+    """Return the line with an edit that makes everything right; inside a function that it calls, if that is wrong."""
+    cure = lab.cure([found.line.line], most=3, seconds=2.0) if found.confirmed else None
+    if cure is not None:
+        found.cure = cure.text
+        return found
     for source in lab.helpers(watch, found.line.line):
-        lines = [s.lineno for s in source.statements()]
-        cure = lab.cure(lines, most=2, seconds=3.0, source=source)
+        cure = lab.cure([s.lineno for s in source.statements()], most=2, seconds=2.0, source=source)
         if cure is not None:
             code = cure.function.__code__
             place = SourceLine(code.co_filename, cure.line)
@@ -240,18 +285,14 @@ def _inside(lab: Laboratory, watch: Watch, found: WrongLine) -> WrongLine:
     return found
 
 
-def _text(edit: Edit | None) -> str | None:
-    return None if edit is None else edit.text
-
-
 def _by_elimination(
     suspects: Sequence[Sighting], last: SourceLine | None, raised: SourceLine | None
 ) -> WrongLine | None:
-    """Name what is left: the first suspect, or the line that raised or returns."""
+    """Name what is left: the first suspect that is an array, or the line that raised or returns."""
     for status in ("wrong", "unknown", "right"):
         for s in suspects:
             value = np.asarray(s.assignment.value)
-            if s.status == status and value.dtype.kind in "fc" and np.any(value):  # a buffer of zeros is none
+            if s.status == status and value.ndim and value.dtype.kind in "fc" and np.any(value):
                 return WrongLine(s.assignment.line, s.assignment.function, s.assignment.name, False, s.text)
     if last is None:
         return None

@@ -40,11 +40,11 @@ class Sighting:
     @property
     def suspicious(self) -> bool:
         """Whether it could be to blame: it is nothing known, or something known that it is not called, or no news."""
-        misnamed = (
-            bool(self.meant)
-            and self.known is not None
-            and all(k.truth is not self.known.truth for k in self.meant)
-        )
+        known = self.known
+        misnamed = known is not None and bool(self.meant) and not any(_same(k, known) for k in self.meant)
+        name = self.assignment.name.rsplit(".", 1)[-1].lower()
+        if known is not None and known.kind == "value" and name.startswith(("d", "grad")) and len(name) > 1:
+            misnamed = True  # called a gradient
         return self.status != "right" or misnamed or self.same_as is not None
 
     @property
@@ -89,12 +89,13 @@ def _sight(a: Assignment, truths: Truths) -> Sighting:
     if meant is None or not isinstance(a.value, (np.ndarray, np.floating)):
         return Sighting(a, "unknown") if found is None else Sighting(a, "right", *found)
     candidates, kind = meant
-    wanted = [
-        Known(np.asarray(value), t, kind)
-        for t in candidates
-        for value in ([t.value] if kind == "value" else [t.gradient])
-        if value is not None and np.size(value) == np.size(a.value)
-    ]
+    values = [(t, t.value if kind == "value" else t.gradient) for t in candidates]
+    wanted = [Known(np.asarray(value), t, kind) for t, value in values if value is not None]
+    wanted.sort(key=lambda k: k.value.size != np.size(a.value))
     if found is not None:
         return Sighting(a, "right", *found, meant=wanted)
     return Sighting(a, "wrong" if wanted else "unknown", meant=wanted)
+
+
+def _same(a: Known, b: Known) -> bool:
+    return a.truth is b.truth and (a.kind == "value") == (b.kind == "value")

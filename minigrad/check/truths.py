@@ -147,12 +147,12 @@ def _invariants(value: np.ndarray) -> tuple[complex, float, float, float]:
     return complex(np.sum(finite)), float(real.min()), float(real.max()), float(np.sum(np.abs(finite)))
 
 
-def shaped(known: Any, like: Any) -> Iterator[np.ndarray]:
-    """Yield the right value in the shapes that a variable may want it in: as it is, and with its axes permuted."""
+def shaped(known: Any, like: Any, turned: bool) -> Iterator[np.ndarray]:
+    """Yield the right value in the shape that a variable wants it in: as it is, or with its axes in other orders."""
     known, shape = np.asarray(known), np.shape(like)
     if known.size != prod(shape):
         return
-    yield known.reshape(shape)
-    for order, other in permuted(known, shape):
-        if other.shape == shape and tuple(known.shape[i] for i in order) == shape:
-            yield other
+    if turned:
+        yield from (other for _, other in permuted(known, shape))
+    else:
+        yield known.reshape(shape)

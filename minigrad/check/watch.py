@@ -22,6 +22,7 @@ from minigrad.fingerprint import fingerprint
 
 __all__ = ["Assignment", "Returned", "Watch"]
 
+_NO_FUNCTIONS = ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>")
 _MOST = 4000  # assignments to keep: a loop over elements makes many
 
 
@@ -29,15 +30,20 @@ _MOST = 4000  # assignments to keep: a loop over elements makes many
 class Assignment:
     """A value that a statement gave to a variable, an attribute, or an element of a dictionary."""
 
-    step: int
+    step: int  # among those of the adjoint itself; -1 in the functions it calls
     name: str
     value: Any
     line: SourceLine
-    function: str
+    code: CodeType
     frame: int  # 0 is the adjoint itself, the others are the functions it calls, in order
     caller: int | None  # the line of the adjoint that was running
     reads: frozenset[str] = frozenset()
     path: str = ""  # of a part of a tree: "[0]", ".q"
+
+    @property
+    def function(self) -> str:
+        """The name of the function it is in."""
+        return self.code.co_name
 
 
 @dataclass
@@ -60,7 +66,7 @@ class Watch:
     root
         The code of the function to watch.
     changes
-        Values to put in place of what is assigned, by the step of the assignment.
+        Values to put in place of what is assigned, by the step of the assignment. Nothing is noted then.
     """
 
     root: CodeType | None
@@ -86,9 +92,9 @@ class Watch:
         code = frame.f_code
         if self._frames == 0 and code is not self.root:
             return None
-        if code is not self.root and (
-            not is_users(code.co_filename) or code.co_name in ("<listcomp>", "<genexpr>", "<dictcomp>")
-        ):
+        if self._frames > 0 and self.changes:
+            return None  # what is called does not matter: something is changed in the adjoint itself
+        if code is not self.root and (not is_users(code.co_filename) or code.co_name in _NO_FUNCTIONS):
             return None
         number, self._frames = self._frames, self._frames + 1
         return _Frame(self, frame, number).event
@@ -99,25 +105,18 @@ class Watch:
         caller = statement.line if frame.number == 0 else self._caller
         replacement = None
         for path, leaf in _leaves(value):
-            step, self._step = self._step, self._step + 1
+            step = -1
+            if frame.number == 0:
+                step, self._step = self._step, self._step + 1
             if step in self.changes:
                 replacement = _with_leaf(
                     value if replacement is None else replacement, path, self.changes[step]
                 )
-            if len(self.assignments) < _MOST:
+            if not self.changes and len(self.assignments) < _MOST:
                 kept = leaf.copy() if isinstance(leaf, np.ndarray) else leaf
+                reads = frozenset(statement.reads)
                 self.assignments.append(
-                    Assignment(
-                        step,
-                        name + path,
-                        kept,
-                        here,
-                        frame.code.co_name,
-                        frame.number,
-                        caller,
-                        frozenset(statement.reads),
-                        path,
-                    )
+                    Assignment(step, name + path, kept, here, frame.code, frame.number, caller, reads, path)
                 )
         return replacement
 
