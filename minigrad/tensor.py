@@ -416,7 +416,10 @@ def _compiled_code_assigns() -> bool:
     """Tell whether an assignment comes from compiled code, such as that of Generator.shuffle, that the user called."""
     frame = sys._getframe(2)
     opname = dis.opname[frame.f_code.co_code[frame.f_lasti]]
-    return opname.startswith(("CALL", "PRECALL")) and not is_internal(frame.f_code.co_filename)
+    if not opname.startswith(("CALL", "PRECALL")) or is_internal(frame.f_code.co_filename):
+        return False
+    # A call too, from Python 3.13 on even where no compiled code is between: t.__setitem__(i, x), operator.setitem
+    return not {"__setitem__", "setitem"} & {*frame.f_code.co_names}
 
 
 def _operator(ufunc: np.ufunc, name: str) -> None:

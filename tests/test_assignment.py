@@ -1,5 +1,7 @@
 """Writing elements of Tensors and of views of them: the value is what NumPy computes, and the gradient follows it."""
 
+import operator
+
 import numpy as np
 import pytest
 
@@ -510,3 +512,23 @@ def test_a_value_of_the_wrong_shape_is_numpys_error():
 def test_repeated_places_are_refused_where_they_would_be_wrong():
     with pytest.raises(NotImplementedError, match=r"np\.multiply\.at.*repeated"):
         minigrad.grad(lambda x: np.multiply.at(x, [0, 0], 2.0), np.ones(3))
+
+
+@pytest.mark.parametrize(
+    "assign",
+    [
+        lambda y, x: y.__setitem__(0, x[1]),
+        lambda y, x: operator.setitem(y, 0, x[1]),
+        lambda y, x: list(map(y.__setitem__, [0], [x[1]])),
+    ],
+)
+def test_an_assignment_that_is_spelt_out(assign):
+    """No statement of Python's, but no compiled code that swaps rows either, as Generator.shuffle does."""
+
+    def f(x):
+        y = x * 1.0
+        assign(y, x * x)
+        return np.sum(y * np.arange(6.0).reshape(3, 2))
+
+    x = np.arange(6.0).reshape(3, 2)
+    np.testing.assert_array_equal(minigrad.grad(f, x), [[0, 0], [2, 3 + 2 * 3], [4, 5]])
