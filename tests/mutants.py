@@ -40,7 +40,7 @@ def mutants(function: Callable[..., Any]) -> Iterator[Mutant]:
             for kind, new in _changes(node, list(dict.fromkeys(names))):
                 text = ast.unparse(ast.fix_missing_locations(new))
                 broken = _with_text(lines, node, text)
-                yield Mutant(_function(function, broken), statement.lineno, kind, ast.unparse(node), text)
+                yield Mutant(function_of(function, broken), statement.lineno, kind, ast.unparse(node), text)
         names += _bound(statement)
 
 
@@ -57,7 +57,7 @@ def _with_text(lines: list[str], node: ast.expr, text: str) -> list[str]:
     return [*lines[: node.lineno - 1], *changed.splitlines(keepends=True), *lines[node.end_lineno :]]
 
 
-def _function(original: Callable[..., Any], lines: list[str]) -> Callable[..., Any]:
+def function_of(original: Callable[..., Any], lines: list[str]) -> Callable[..., Any]:
     """Return the function of the original's name in these lines; everything else is the original module's."""
     file = f"<mutant {next(_numbers)} of {original.__name__}>"
     source = "".join(lines)

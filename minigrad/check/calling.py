@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from minigrad.check.subject import is_float
 from minigrad.errors import MinigradError
 
@@ -74,21 +72,20 @@ INPUT_GRADIENTS = (
 )  # fmt: skip
 
 
-def find_method(layer: Any, names: Sequence[str], what: str) -> Callable[..., Any]:
-    """Return the first method of a layer with one of these names.
+def find_method(layer: Any, names: Sequence[str], what: str) -> str:
+    """Return the first of these names that a method of a layer has.
 
     Raises
     ------
     MinigradError
-        If it has none.
+        If it has none of them.
     """
     for name in names:
-        method = getattr(layer, name, None)
-        if callable(method) and not isinstance(method, np.ndarray):
-            return method  # type: ignore[no-any-return]
+        if callable(getattr(layer, name, None)):
+            return name
     raise MinigradError(
         f"{type(layer).__name__} has no {what} method: wanted one of {', '.join(names)}\n"
-        f"  fix  pass it: check_layer(layer, ..., {what}=layer.its_name)"
+        f"  fix  say its name: check_layer(layer, ..., {what}='its_name')"
     )
 
 

@@ -7,16 +7,26 @@ put in; a term put in, with a number to be found.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-__all__ = ["CHANGES"]
+__all__ = ["CHANGES", "AtHand"]
+
+
+@dataclass(frozen=True)
+class AtHand:
+    """What can be put in: the variables that are bound before the line, and the strings of the function."""
+
+    names: tuple[str, ...]
+    words: tuple[str, ...]
+
 
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.MatMult)
 _COMPARISONS = (ast.Gt, ast.Lt, ast.GtE, ast.LtE, ast.Eq, ast.NotEq)
 _REDUCTIONS = ("sum", "mean", "max", "min", "prod", "std", "var")
 
 
-def _exchanges(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
+def _exchanges(node: ast.expr, at_hand: AtHand) -> Iterator[ast.expr]:
     """Yield what an expression becomes when something in it is taken away or exchanged for something else."""
     match node:
         case ast.BinOp(left, op, right):
@@ -38,7 +48,7 @@ def _exchanges(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
                 if not isinstance(op, comparison):
                     yield ast.Compare(left, [comparison()], comparators)
         case ast.Name(name, ast.Load()):
-            for variable in names:
+            for variable in at_hand.names:
                 if variable != name:
                     yield ast.Name(variable, ast.Load())
             yield _turned(node)
@@ -52,8 +62,8 @@ def _exchanges(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
                     swapped = list(elts)
                     swapped[i], swapped[j] = swapped[j], swapped[i]
                     yield ast.Tuple(swapped, ast.Load())
-        case ast.Subscript(value, ast.Constant(str()), ctx):
-            yield from (ast.Subscript(value, ast.Constant(key), ctx) for key in names)
+        case ast.Constant(str() as word):
+            yield from (ast.Constant(other) for other in at_hand.words if other != word)
 
 
 def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
@@ -84,10 +94,12 @@ def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
             )
 
 
-def _numbers(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
+def _numbers(node: ast.expr, at_hand: AtHand) -> Iterator[ast.expr]:
     """Yield a number in place of another: some integers, or one to be found."""
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         yield _unknown()
+        if type(node.value) is float:
+            yield from (ast.Name(name, ast.Load()) for name in at_hand.names)
         if type(node.value) is int:
             for number in (
                 node.value + 1,
@@ -112,7 +124,7 @@ def _takes_insertions(node: ast.expr) -> bool:
     return not isinstance(node, (ast.Constant, ast.Tuple, ast.Slice, ast.Starred)) and not _is_module(node)
 
 
-def _insertions(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
+def _insertions(node: ast.expr, at_hand: AtHand) -> Iterator[ast.expr]:
     """Yield what an expression becomes when a sign, a factor, a term or a transposition is put in."""
     if not _takes_insertions(node):
         return
@@ -120,7 +132,7 @@ def _insertions(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
     yield ast.UnaryOp(ast.USub(), node)
     yield ast.BinOp(ast.Constant(1), ast.Sub(), node)
     yield ast.BinOp(ast.Constant(1), ast.Add(), node)
-    for name in names:
+    for name in at_hand.names:
         for op in (ast.Mult, ast.Div, ast.Add, ast.Sub):
             yield ast.BinOp(node, op(), ast.Name(name, ast.Load()))
         yield ast.Call(
@@ -132,15 +144,15 @@ def _insertions(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
         yield _turned(node)
 
 
-def _terms(node: ast.expr, names: Sequence[str]) -> Iterator[ast.expr]:
+def _terms(node: ast.expr, at_hand: AtHand) -> Iterator[ast.expr]:
     """Yield an expression with a term put in: a number to be found, times a variable or a product of two."""
     if not _takes_insertions(node):
         return
     yield ast.BinOp(node, ast.Add(), _unknown())
-    for name in names:
+    for name in at_hand.names:
         yield ast.BinOp(node, ast.Add(), ast.BinOp(_unknown(), ast.Mult(), ast.Name(name, ast.Load())))
-    for i, a in enumerate(names):
-        for b in names[i:]:
+    for i, a in enumerate(at_hand.names):
+        for b in at_hand.names[i:]:
             both = ast.BinOp(ast.Name(a, ast.Load()), ast.Mult(), ast.Name(b, ast.Load()))
             yield ast.BinOp(node, ast.Add(), ast.BinOp(_unknown(), ast.Mult(), both))
 
@@ -153,7 +165,7 @@ def _is_module(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id in ("np", "numpy", "math")
 
 
-CHANGES: dict[int, Callable[[ast.expr, Sequence[str]], Iterator[ast.expr]]] = {
+CHANGES: dict[int, Callable[[ast.expr, AtHand], Iterator[ast.expr]]] = {
     1: _exchanges,
     2: _numbers,
     3: _insertions,

@@ -64,7 +64,7 @@ def diagnose(c: Comparison, context: Context) -> list[str]:
         for answer in question(c, context):
             if answer not in found:
                 found.append(answer)
-        if found and question is not _where:
+        if question is not _where and (found or (question is _shape and np.shape(c.got) != c.wanted.shape)):
             break
     return found[:3]
 

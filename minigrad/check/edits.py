@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from types import CodeType, FunctionType
 from typing import Any
 
-from minigrad.check.changes import CHANGES
+from minigrad.check.changes import CHANGES, AtHand
 
 __all__ = ["Edit", "Source", "edited"]
 
@@ -75,6 +75,8 @@ class Source:
             raise LookupError(f"the source of {function.__qualname__} cannot be read")
         self.definition = copy.deepcopy(candidates[0])
         self.definition.decorator_list = []
+        strings = (n.value for s in self.statements() for n in ast.walk(s) if isinstance(n, ast.Constant))
+        self.words = tuple(dict.fromkeys(word for word in strings if isinstance(word, str)))
         owner = function.__qualname__.rsplit(".", 2)[-2:]
         self.module = self._module(owner[0] if len(owner) == 2 and owner[0].isidentifier() else None)
 
@@ -93,7 +95,7 @@ class Source:
             if statement.lineno == line:
                 seen = {ast.unparse(statement)}
                 for path, node in _expressions(statement):
-                    for new in CHANGES[cost](node, list(dict.fromkeys(names))):
+                    for new in CHANGES[cost](node, AtHand(tuple(dict.fromkeys(names)), self.words)):
                         edit = self._edit(i, path, node, new, cost, seen)
                         if edit is not None:
                             yield edit

@@ -196,6 +196,7 @@ class Generated:
         for i, name in enumerate(subject.names):
             truth = self.tape.truths[i]
             truth.names = [name, *(n for n in truth.names if n != name)]
+            truth.depths[name] = 0
 
     def gradients(self, gs: Sequence[Any]) -> list[Any]:
         """Return the gradient of each leaf; afterwards `truths` has those of everything in between."""

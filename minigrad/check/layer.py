@@ -40,8 +40,8 @@ class Layer(Pair):
         super().__init__()
         self.layer = layer
         self.mapping = mapping
-        self.forward = find_method(layer, [forward] if forward else FORWARD, "forward").__name__
-        self.backward = find_method(layer, [backward] if backward else BACKWARD, "backward").__name__
+        self.forward = find_method(layer, [forward] if forward else FORWARD, "forward")
+        self.backward = find_method(layer, [backward] if backward else BACKWARD, "backward")
         self.name = type(layer).__name__
         self.sources = (type(layer), *{type(p.owner) for p in places(layer)})  # type: ignore[assignment]
         method = getattr(layer, self.forward)

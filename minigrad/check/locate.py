@@ -141,7 +141,7 @@ def _search(
     """Try one kind of experiment after the other: the most telling and the cheapest come first."""
     named = _by_truth(lab, suspects, _by_name, right)
     if named is not None and named.confirmed:
-        before = {s.assignment.line.line for s in suspects if s.status != "right"}
+        before = {s.assignment.line.line for s in suspects}
         rivals = sorted(n for n in before if n < named.line.line)
         if rivals:  # the line is wrong because of one that leads to it?
             return _by_edit(lab, relevant, [*rivals, named.line.line], [], 3, named) or named
@@ -221,8 +221,8 @@ def _by_name(s: Sighting) -> Iterator[tuple[Known, Any]]:
     value = np.asarray(s.assignment.value)
     for known in s.meant if value.dtype.kind in "fc" else ():
         yield known, known.value.astype(value.dtype)
-        if known.value.shape != value.shape:
-            yield from ((known, x.astype(value.dtype)) for x in shaped(known.value, value, False))
+        for turned in (False, True):
+            yield from ((known, x.astype(value.dtype)) for x in shaped(known.value, value, turned))
 
 
 def _by_size(s: Sighting, truths: Truths) -> Iterator[tuple[Known, Any]]:
@@ -271,7 +271,7 @@ def _read_by(relevant: Sequence[Sighting], place: SourceLine | None) -> set[int]
 
 def _cured(lab: Laboratory, watch: Watch, found: WrongLine) -> WrongLine:
     """Return the line with an edit that makes everything right; inside a function that it calls, if that is wrong."""
-    cure = lab.cure([found.line.line], most=3, seconds=2.0) if found.confirmed else None
+    cure = lab.cure([found.line.line], most=3, seconds=4.0) if found.confirmed else None
     if cure is not None:
         found.cure = cure.text
         return found
@@ -291,9 +291,15 @@ def _by_elimination(
     """Name what is left: the first suspect that is an array, or the line that raised or returns."""
     for status in ("wrong", "unknown", "right"):
         for s in suspects:
-            value = np.asarray(s.assignment.value)
-            if s.status == status and value.ndim and value.dtype.kind in "fc" and np.any(value):
-                return WrongLine(s.assignment.line, s.assignment.function, s.assignment.name, False, s.text)
+            a, value = s.assignment, np.asarray(s.assignment.value)
+            if (
+                s.status == status
+                and not a.path
+                and value.ndim
+                and value.dtype.kind in "fc"
+                and np.any(value)
+            ):
+                return WrongLine(a.line, a.function, a.name, False, s.text)
     if last is None:
         return None
     return WrongLine(

@@ -55,8 +55,9 @@ class Pair:
         if not tapes:
             return run()
         with answering(max(tapes, key=lambda t: t.level), self.sources) as seen:
-            out = tree.map(seen.tensor_of, run())
-        self.converted += seen.lines(without=[])[: 0 if _keeps(out) else None]
+            result = run()
+        self.converted += seen.lines(without=tree.leaves(result))
+        out = tree.map(seen.tensor_of, result)
         return out
 
     def as_inputs(self, inputs: Sequence[Any]) -> list[Any]:
@@ -69,11 +70,6 @@ class Pair:
             tree.map(lambda x: Tensor(x, tape, -1) if isinstance(x, np.ndarray) and is_float(x) else x, a)
             for a in inputs
         ]
-
-
-def _keeps(out: Any) -> bool:
-    """Tell whether a result still is on the tape."""
-    return any(isinstance(x, Recorded) and x._slot >= 0 for x in tree.leaves(out))
 
 
 class Functions(Pair):

@@ -70,14 +70,16 @@ def sight(assignments: Sequence[Assignment], truths: Truths, arguments: Mapping[
         last.pop(key, None)
         last[key] = a
     sightings = [_sight(a, truths) for a in last.values()]
+    later: set[str] = set()
+    for s in reversed(sightings):  # of a variable that is built up, only the end is what its name says
+        if s.assignment.name in later:
+            s.meant = []
+            s.status = "unknown" if s.status == "wrong" else s.status
+        later.add(s.assignment.name)
     for s in sightings:
         value = np.asarray(s.assignment.value)
         if value.dtype.kind == "f" and value.size > 1:
-            same = (
-                name
-                for name, x in earlier
-                if name != s.assignment.name and form_of(value, x, 1e-9) in ("", "reshaped")
-            )
+            same = (name for name, x in earlier if form_of(value, x, 1e-9) in ("", "reshaped"))
             s.same_as = next(same, None)
             earlier.append((s.assignment.name, value))
     return sightings
@@ -98,4 +100,5 @@ def _sight(a: Assignment, truths: Truths) -> Sighting:
 
 
 def _same(a: Known, b: Known) -> bool:
-    return a.truth is b.truth and (a.kind == "value") == (b.kind == "value")
+    """Tell whether a value is what its name says: of `dx` the whole gradient, of `dx_left` a part of it will do."""
+    return a.truth is b.truth and (a.kind == b.kind or (a.kind == "part" and b.kind == "gradient"))

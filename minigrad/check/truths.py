@@ -39,7 +39,7 @@ class Known:
 
 
 def forward_name(name: str, names: Sequence[str], mapping: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return which variable of the forward a variable of the adjoint belongs to, and whether as "gradient" or "value".
+    """Return which variable of the forward a variable of the adjoint belongs to, as its "value", "gradient" or "part".
 
     >>> forward_name("grad_scores", ["q", "scores"], {})
     ('scores', 'gradient')
@@ -70,7 +70,9 @@ def forward_name(name: str, names: Sequence[str], mapping: Mapping[str, str]) ->
     for suffix in ("_gradient", "_grad", "_bar", "_adj", "_g", "_d", "grad", "bar"):
         if low.endswith(suffix) and _bare(low[: -len(suffix)]) in plain:
             return plain[_bare(low[: -len(suffix)])], "gradient"
-    return None
+    stem, _, rest = name.rpartition("_")  # dk_rows is dk in another shape
+    found = forward_name(stem, names, {}) if stem and rest and low.startswith(("d", "grad")) else None
+    return None if found is None or found[1] == "value" else (found[0], "part")
 
 
 def _bare(name: str) -> str:
@@ -87,9 +89,16 @@ class Truths:
         self.mapping = dict(mapping or {})
         self.known = [k for t in truths for k in _known(t)]
         self.by_name: dict[str, list[Truth]] = {}
+        outermost: dict[
+            str, int
+        ] = {}  # a name in the forward function itself comes before one in what it calls
         for truth in truths:
             for name in truth.names:
-                self.by_name.setdefault(name.rsplit(".", 1)[-1], []).append(truth)
+                depth, name = truth.depths.get(name, 0), name.rsplit(".", 1)[-1]
+                if depth < outermost.get(name, 1 << 30):
+                    outermost[name], self.by_name[name] = depth, []
+                if depth == outermost[name]:
+                    self.by_name[name].append(truth)
         self._invariants = [_invariants(k.value) for k in self.known]
 
     def find(self, value: Any, _reciprocal: bool = False) -> tuple[Known, str] | None:
