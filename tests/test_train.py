@@ -131,7 +131,15 @@ def test_a_compiled_step_that_diverges_names_the_gradient_and_overwrites_nothing
     assert not any(np.any(m) for m in tree.leaves(state[1:]))
 
 
-def test_ctrl_c_waits_for_the_end_of_the_step_and_a_second_does_not():
+@pytest.fixture
+def python_handles_ctrl_c():
+    """Python's own handler, also where the tests run in the background and were started with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_waits_for_the_end_of_the_step_and_a_second_does_not(python_handles_ctrl_c):
     with module.ctrl_c_waits() as noted:
         signal.raise_signal(signal.SIGINT)
         assert noted == [signal.SIGINT]
