@@ -4,6 +4,7 @@ Each is as careless as its style: it fills buffers, converts to arrays, writes i
 attributes. They are traced and checked as they stand, in tests/test_check_foreign.py.
 """
 
+import itertools
 import math
 
 import numpy as np
@@ -730,3 +731,80 @@ def row_norms_backward(dout, cache):
     x, norms = cache
     unit = x / norms[:, None]
     return (dout - unit * np.sum(dout * unit, axis=1, keepdims=True)) / norms[:, None]
+
+
+class PerceptronWithLists:
+    """A whole network: weights in one list, biases in another, gradients in two more."""
+
+    def __init__(self, sizes):
+        rng = np.random.default_rng(11)
+        self.weights = [rng.standard_normal((a, b)) for a, b in itertools.pairwise(sizes)]
+        self.biases = [np.zeros(b) for b in sizes[1:]]
+
+    def forward(self, x):
+        self.activations = [x]
+        for W, b in zip(self.weights, self.biases, strict=True):
+            x = np.tanh(x @ W + b)
+            self.activations.append(x)
+        return x
+
+    def backward(self, delta):
+        self.d_weights, self.d_biases = [None] * len(self.weights), [None] * len(self.biases)
+        for i in reversed(range(len(self.weights))):
+            delta = delta * (1 - self.activations[i + 1] ** 2)
+            self.d_weights[i] = self.activations[i].T @ delta
+            self.d_biases[i] = delta.sum(axis=0)
+            delta = delta @ self.weights[i].T
+        return delta
+
+
+class CrossEntropyOfProbabilities:
+    """Its backward pass is given the prediction again."""
+
+    def forward(self, y_pred, y_true):
+        clipped = np.clip(y_pred, 1e-7, 1 - 1e-7)
+        return np.mean(-np.log(clipped[range(len(y_pred)), y_true]))
+
+    def backward(self, dvalues, y_true):
+        samples, labels = len(dvalues), len(dvalues[0])
+        y_true = np.eye(labels)[y_true]
+        self.dinputs = -y_true / dvalues / samples
+
+
+class SequenceLSTM:
+    """States in dictionaries by time step, the result an array of a list."""
+
+    def __init__(self, n, h):
+        self.W = np.random.default_rng(12).standard_normal((n + h, 4 * h))
+        self.dW = np.zeros_like(self.W)
+        self.h = h
+
+    def forward(self, X):
+        H = self.h
+        self.hs, self.cs = {-1: np.zeros(H)}, {-1: np.zeros(H)}
+        self.zs, self.gates = {}, {}
+        for t in range(len(X)):
+            z = np.hstack((X[t], self.hs[t - 1]))
+            a = z @ self.W
+            i, f, o = (sigmoid(a[k * H : (k + 1) * H]) for k in range(3))
+            g = np.tanh(a[3 * H :])
+            self.cs[t] = f * self.cs[t - 1] + i * g
+            self.hs[t] = o * np.tanh(self.cs[t])
+            self.zs[t], self.gates[t] = z, (i, f, o, g)
+        return np.array([self.hs[t] for t in range(len(X))])
+
+    def backward(self, dhs):
+        self.dW = np.zeros_like(self.W)
+        dh, dc = np.zeros(self.h), np.zeros(self.h)
+        n = len(self.W) - self.h
+        dX = np.zeros((len(dhs), n))
+        for t in reversed(range(len(dhs))):
+            i, f, o, g = self.gates[t]
+            dh, tanh_c = dh + dhs[t], np.tanh(self.cs[t])
+            dc = dc + dh * o * (1 - tanh_c**2)
+            di, df, do, dg = dc * g, dc * self.cs[t - 1], dh * tanh_c, dc * i
+            da = np.concatenate([di * i * (1 - i), df * f * (1 - f), do * o * (1 - o), dg * (1 - g**2)])
+            self.dW += np.outer(self.zs[t], da)
+            dz = self.W @ da
+            dX[t], dh, dc = dz[:n], dz[n:], dc * f
+        return dX

@@ -19,6 +19,9 @@ EXAMPLES = [
     "06_attention_weights.py",
     "07_train.py",
     "08_generate.py",
+    "09_a_hidden_transposition.py",
+    "10_a_forgotten_gain.py",
+    "11_a_mask_too_late.py",
 ]
 
 

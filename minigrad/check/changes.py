@@ -50,7 +50,7 @@ def _exchanges(node: ast.expr, at_hand: AtHand) -> Iterator[ast.expr]:
         case ast.Name(name, ast.Load()):
             for variable in at_hand.names:
                 if variable != name:
-                    yield ast.Name(variable, ast.Load())
+                    yield _variable(variable)
             yield _turned(node)
         case ast.Attribute(value, "T"):
             yield value
@@ -99,7 +99,7 @@ def _numbers(node: ast.expr, at_hand: AtHand) -> Iterator[ast.expr]:
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         yield _unknown()
         if type(node.value) is float:
-            yield from (ast.Name(name, ast.Load()) for name in at_hand.names)
+            yield from (_variable(name) for name in at_hand.names)
         if type(node.value) is int:
             for number in (
                 node.value + 1,
@@ -134,10 +134,10 @@ def _insertions(node: ast.expr, at_hand: AtHand) -> Iterator[ast.expr]:
     yield ast.BinOp(ast.Constant(1), ast.Add(), node)
     for name in at_hand.names:
         for op in (ast.Mult, ast.Div, ast.Add, ast.Sub):
-            yield ast.BinOp(node, op(), ast.Name(name, ast.Load()))
+            yield ast.BinOp(node, op(), _variable(name))
         yield ast.Call(
             ast.Attribute(node, "reshape", ast.Load()),
-            [ast.Attribute(ast.Name(name, ast.Load()), "shape", ast.Load())],
+            [ast.Attribute(_variable(name), "shape", ast.Load())],
             [],
         )
     if not isinstance(node, ast.Name):
@@ -150,11 +150,18 @@ def _terms(node: ast.expr, at_hand: AtHand) -> Iterator[ast.expr]:
         return
     yield ast.BinOp(node, ast.Add(), _unknown())
     for name in at_hand.names:
-        yield ast.BinOp(node, ast.Add(), ast.BinOp(_unknown(), ast.Mult(), ast.Name(name, ast.Load())))
+        yield ast.BinOp(node, ast.Add(), ast.BinOp(_unknown(), ast.Mult(), _variable(name)))
     for i, a in enumerate(at_hand.names):
         for b in at_hand.names[i:]:
-            both = ast.BinOp(ast.Name(a, ast.Load()), ast.Mult(), ast.Name(b, ast.Load()))
+            both = ast.BinOp(_variable(a), ast.Mult(), _variable(b))
             yield ast.BinOp(node, ast.Add(), ast.BinOp(_unknown(), ast.Mult(), both))
+
+
+def _variable(name: str) -> ast.expr:
+    """Return `gain` or `self.gain` as an expression."""
+    owner, dot, attribute = name.rpartition(".")
+    name_of = ast.Name(owner or attribute, ast.Load())
+    return ast.Attribute(name_of, attribute, ast.Load()) if dot else name_of
 
 
 def _turned(node: ast.expr) -> ast.expr:

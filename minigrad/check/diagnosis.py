@@ -77,26 +77,21 @@ def named_factor(c: float, sizes: dict[int, str], relative: float = 1e-6) -> str
 
     if is_(-1):
         return "the sign is wrong: it is -1 times the right gradient"
-    for n, what in sizes.items():
-        if n > 1:
-            for value, text in (
-                (n, f"{n}, {what}: a division by it is missing, or a mean was treated as a sum"),
-                (1 / n, f"1/{n}, {what}: divided by it once too often, or a sum was treated as a mean"),
-                (math.sqrt(n), f"sqrt({n}), {what}: a scale is missing or is there twice"),
-                (1 / math.sqrt(n), f"1/sqrt({n}), {what}: a scale is missing or is there twice"),
-                (n / (n - 1), f"{n}/{n - 1}, {what}: n and n - 1 are mixed up"),
-                ((n - 1) / n, f"{n - 1}/{n}, {what}: n and n - 1 are mixed up"),
-            ):
-                if is_(value):
-                    return f"it is the right gradient times {text}"
+    sized = [(n, what) for n, what in sizes.items() if n > 1]
     for value, text in (
-        (2, "2"),
-        (0.5, "1/2"),
-        (-2, "-2"),
-        (-0.5, "-1/2"),
-        (3, "3"),
-        (1 / 3, "1/3"),
-        (4, "4"),
+        *(
+            (n, f"{n}, {what}: a division by it is missing, or a mean was treated as a sum")
+            for n, what in sized
+        ),
+        *(
+            (1 / n, f"1/{n}, {what}: divided by it too often, or a sum was treated as a mean")
+            for n, what in sized
+        ),
+        *((v, t) for v, t in ((2, "2"), (0.5, "1/2"), (-2, "-2"), (-0.5, "-1/2"), (3, "3"), (1 / 3, "1/3"))),
+        *((math.sqrt(n), f"sqrt({n}), {what}: a scale is missing or there twice") for n, what in sized),
+        *((1 / math.sqrt(n), f"1/sqrt({n}), {what}: a scale is missing or there twice") for n, what in sized),
+        *((n / (n - 1), f"{n}/{n - 1}, {what}: n and n - 1 are mixed up") for n, what in sized),
+        *((1 - 1 / n, f"{n - 1}/{n}, {what}: n and n - 1 are mixed up") for n, what in sized),
     ):
         if is_(value):
             return f"it is the right gradient times {text}"
@@ -275,7 +270,7 @@ def _where(c: Comparison, context: Context) -> Iterator[str]:
                 there = np.broadcast_to(values, wrong.shape)
             except ValueError:
                 continue
-            if not np.any(wrong & ~there) and not there.all():
+            if not np.any(wrong & ~there) and np.any(c.wanted[~there] != 0):
                 yield f"off only where {name} is {what} ({count} of {int(there.sum())} such elements)"
                 return
     if context.generated is None:

@@ -70,10 +70,11 @@ class Source:
         self.function = function
         code = function.__code__
         found = _definitions(code.co_filename, len(linecache.getlines(code.co_filename)))
-        candidates = [d for d in found if d.name == code.co_name and _first(d) == code.co_firstlineno]
+        candidates = [d for d in found if d[0].name == code.co_name and _first(d[0]) == code.co_firstlineno]
         if not candidates:
             raise LookupError(f"the source of {function.__qualname__} cannot be read")
-        self.definition = copy.deepcopy(candidates[0])
+        self.definition = copy.deepcopy(candidates[0][0])
+        self.attributes = _attributes(self.definition, candidates[0][1])
         self.definition.decorator_list = []
         strings = (n.value for s in self.statements() for n in ast.walk(s) if isinstance(n, ast.Constant))
         self.words = tuple(dict.fromkeys(word for word in strings if isinstance(word, str)))
@@ -91,17 +92,26 @@ class Source:
     def edits(self, line: int, cost: int) -> Iterator[Edit]:
         """Yield the edits of this cost of the statement that begins at a line."""
         names = [a.arg for a in (*self.definition.args.posonlyargs, *self.definition.args.args)]
+        names += self.attributes
+        read = {
+            n.id for n in ast.walk(self.definition) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
+        }
         for i, statement in enumerate(self.statements()):
             if statement.lineno == line:
                 seen = {ast.unparse(statement)}
+                names = sorted(
+                    dict.fromkeys(names), key=read.__contains__
+                )  # first what nothing uses: forgotten?
+                at_hand = AtHand(tuple(names), self.words)
                 for path, node in _expressions(statement):
-                    for new in CHANGES[cost](node, AtHand(tuple(dict.fromkeys(names)), self.words)):
+                    for new in CHANGES[cost](node, at_hand):
                         edit = self._edit(i, path, node, new, cost, seen)
                         if edit is not None:
                             yield edit
-            names += [
-                n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-            ]
+            stored = (
+                n for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+            )
+            names += [n.id for n in stored]
 
     def _edit(
         self, i: int, path: Path, node: ast.expr, new: ast.expr, cost: int, seen: set[str]
@@ -179,12 +189,26 @@ def _codes_in(code: CodeType) -> Iterator[CodeType]:
 
 
 @functools.lru_cache(maxsize=64)
-def _definitions(file: str, length: int) -> list[ast.FunctionDef]:
+def _definitions(file: str, length: int) -> list[tuple[ast.FunctionDef, ast.ClassDef | None]]:
+    """Return the functions of a file, each with the class it is a method of."""
     try:
         module = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError):
         return []
-    return [n for n in ast.walk(module) if isinstance(n, ast.FunctionDef)]
+    owners = {id(f): c for c in ast.walk(module) if isinstance(c, ast.ClassDef) for f in c.body}
+    return [(n, owners.get(id(n))) for n in ast.walk(module) if isinstance(n, ast.FunctionDef)]
+
+
+def _attributes(definition: ast.FunctionDef, owner: ast.ClassDef | None) -> list[str]:
+    """Return the attributes that a class assigns to itself, as they are written: self.gain."""
+    arguments = definition.args.posonlyargs + definition.args.args
+    if owner is None or not arguments:
+        return []
+    me = arguments[0].arg
+    stored = (n for n in ast.walk(owner) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store))
+    return list(
+        dict.fromkeys(f"{me}.{n.attr}" for n in stored if isinstance(n.value, ast.Name) and n.value.id == me)
+    )
 
 
 def _first(definition: ast.FunctionDef) -> int:
@@ -209,7 +233,7 @@ def _expressions(statement: ast.stmt) -> Iterator[tuple[Path, ast.expr]]:
             for i, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
                 if isinstance(child, ast.expr):
                     yield (*path, (name, i)), child
-                if isinstance(child, (ast.expr, ast.keyword)):
+                if isinstance(child, (ast.expr, ast.keyword, ast.comprehension)):
                     queue.append((child, (*path, (name, i))))
 
 

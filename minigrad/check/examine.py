@@ -38,10 +38,7 @@ def examine(
     reference = Reference.of(subject, must=False)
     assert reference is not None
     if fixed_cotangent:
-        reference.gs = [np.ones_like(g) for g in reference.gs]
-        reference.wanted = (
-            reference.generated.gradients(reference.gs) if reference.generated else reference.wanted
-        )
+        reference.use_ones()
     if reference.generated is not None and all(e.agrees for e in reference.evidence):
         report.evidence = reference.evidence
         count = sum(len(e.pairs) for e in reference.evidence)
@@ -63,9 +60,9 @@ def examine(
         gs = _cast(reference.gs, subject)
         report.conditions += conditions(subject, gs, tolerances, fixed_cotangent, own)
     if ran and reference.generated is not None and all(c.right for c in report.comparisons):
-        report.variations = [
-            _varied(label, s, own, fixed_cotangent) for label, s in variations(subject, fixed)
-        ]
+        for label, varied in variations(subject, fixed):
+            condition = _varied(label, varied, own, fixed_cotangent, report, names)
+            report.variations.append(condition)
     return report
 
 
@@ -154,31 +151,46 @@ def _context(subject: Subject, reference: Reference, relative: float) -> Context
     return Context(reference.generated, reference.gs, wanted, masks, sizes, max(relative, 1e-6))
 
 
-def _varied(label: str, subject: Subject, own: bool, fixed_cotangent: bool) -> Condition:
-    """Return whether the adjoint is right in another shape."""
+def _varied(
+    label: str,
+    subject: Subject,
+    own: bool,
+    fixed_cotangent: bool,
+    report: Report,
+    names: Mapping[str, str] | None,
+) -> Condition:
+    """Return whether the adjoint is right in another shape; if it is the first that is wrong, look for the line."""
     name = f"right {label}"
     try:
         reference = Reference.of(subject, measured=False)
     except Exception:  # not to be differentiated there
         return Condition(name, True)
-    assert reference is not None
-    gs = [np.ones_like(g) for g in reference.gs] if fixed_cotangent else reference.gs
-    wanted = reference.generated.gradients(gs) if reference.generated else []
+    assert reference is not None and reference.generated is not None
+    if fixed_cotangent:
+        reference.use_ones()
+    gs, tolerances = _cast(reference.gs, subject), reference.tolerances(subject)
     try:
         with np.errstate(all="ignore"):
-            got = subject.by_leaf(subject.gradients(_cast(gs, subject)))
+            got = subject.by_leaf(subject.gradients(gs))
     except Exception as error:  # whatever the adjoint raises is the finding
         empty = any(
             0 in np.shape(x) for x in subject.leaves
         )  # that it fails aloud there is no wrong gradient
-        return Condition(name, False, f"the adjoint raised {first_line(error)}", remark=empty)
-    for leaf, g, w, t, x in zip(
-        subject.names, got, wanted, reference.tolerances(subject), subject.leaves, strict=True
-    ):
-        c = compare(subject.results[0], leaf, g, w, t)
-        if not c.right:
-            c.diagnosis = diagnose(c, _context(subject, reference, 1e-6))
-            return Condition(name, False, str(c))
-        if own and g is not None and np.asarray(g).dtype != np.asarray(x).dtype:
+        condition = Condition(name, False, f"the adjoint raised {first_line(error)}", remark=empty)
+    else:
+        rows = zip(subject.names, got, reference.wanted, tolerances, strict=True)
+        wrong = [c for c in (compare(subject.results[0], *row) for row in rows) if not c.right]
+        if not wrong:
+            return _same_dtypes(name, subject, got) if own else Condition(name, True)
+        wrong[0].diagnosis = diagnose(wrong[0], _context(subject, reference, 1e-6))
+        condition = Condition(name, False, str(wrong[0]))
+    if report.culprit is None and not condition.remark:
+        report.culprit = locate(subject, reference.generated, gs, tolerances, names)
+    return condition
+
+
+def _same_dtypes(name: str, subject: Subject, got: Sequence[Any]) -> Condition:
+    for leaf, g, x in zip(subject.names, got, subject.leaves, strict=True):
+        if g is not None and np.asarray(g).dtype != np.asarray(x).dtype:
             return Condition(name, False, f"the gradient of {leaf} is {np.asarray(g).dtype}")
     return Condition(name, True)

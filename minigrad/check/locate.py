@@ -8,76 +8,22 @@ lines in question are tried instead. If neither tells, the line that returns, or
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from minigrad.check.experiments import WrongLine, by_edit, by_name, by_size, by_truth
 from minigrad.check.generated import Generated
 from minigrad.check.laboratory import Laboratory
 from minigrad.check.lines import statements
 from minigrad.check.sightings import Sighting, sight
 from minigrad.check.subject import Subject
-from minigrad.check.truths import Known, Truths, shaped
+from minigrad.check.truths import Truths
 from minigrad.check.watch import Watch
 from minigrad.errors import SourceLine
 
 __all__ = ["WrongLine", "locate"]
-
-MOST_CANDIDATES = 150
-
-
-@dataclass
-class WrongLine:
-    """The line that is wrong, and why it is thought so.
-
-    Attributes
-    ----------
-    line, function, variable
-        Where it is, and what it assigns; the variable is None for the line that returns.
-    confirmed
-        With the right value in place of the variable, or with a small edit, everything comes out right.
-    why
-        What was found out about it.
-    meant
-        The right value of the variable, where it is known.
-    cure
-        The edit that makes everything right.
-    sightings
-        What is known of every variable of the adjoint, in order.
-    raised
-        What the adjoint raised, if it did.
-    """
-
-    line: SourceLine
-    function: str
-    variable: str | None
-    confirmed: bool
-    why: str
-    meant: Known | None = None
-    cure: str | None = None
-    sightings: list[Sighting] = field(default_factory=list)
-    raised: str | None = None
-
-    @property
-    def before(self) -> Sighting | None:
-        """The last variable before it that is right."""
-        earlier = [
-            s for s in self.sightings if s.assignment.line.line < self.line.line and s.status == "right"
-        ]
-        return earlier[-1] if earlier else None
-
-    def __str__(self) -> str:
-        head = (
-            f"first wrong line: {self.line}\n    {f'`{self.variable}`' if self.variable else 'it'} {self.why}"
-        )
-        if self.cure:
-            head += f"\n    everything is right with {self.cure}"
-        elif self.confirmed:
-            head += "\n    everything is right once it is"
-        return head
 
 
 def locate(
@@ -87,7 +33,7 @@ def locate(
     tolerances: Sequence[float],
     mapping: Mapping[str, str] | None = None,
     relative: float = 1e-7,
-    seconds: float = 20.0,
+    seconds: float = 10.0,
 ) -> WrongLine | None:
     """Return the line that is wrong; None if the gradients are right or the adjoint cannot be watched.
 
@@ -121,7 +67,7 @@ def locate(
     last = raised or _return_line(watch)
     relevant = _relevant(lab, sightings, last)
     suspects = [s for s in relevant if s.suspicious]
-    found = _search(lab, relevant, suspects, truths, right, last, raised)
+    found = _search(lab, relevant, suspects, truths, right, last, raised, gradients)
     if found is not None:
         found = found if found.cure else _cured(lab, watch, found)
         found.sightings = sightings
@@ -137,14 +83,15 @@ def _search(
     right: frozenset[int],
     last: SourceLine | None,
     raised: SourceLine | None,
+    gradients: Sequence[Any] | None,
 ) -> WrongLine | None:
     """Try one kind of experiment after the other: the most telling and the cheapest come first."""
-    named = _by_truth(lab, suspects, _by_name, right)
+    named = by_truth(lab, suspects, by_name, right)
     if named is not None and named.confirmed:
         before = {s.assignment.line.line for s in suspects}
         rivals = sorted(n for n in before if n < named.line.line)
         if rivals:  # the line is wrong because of one that leads to it?
-            return _by_edit(lab, relevant, [*rivals, named.line.line], [], 3, named) or named
+            return by_edit(lab, relevant, [*rivals, named.line.line], [], 3, named) or named
         return named
     every = sorted(
         {s.assignment.line.line for s in relevant} | set(lab.source.headers() if lab.source else [])
@@ -152,16 +99,23 @@ def _search(
     lines = sorted({s.assignment.line.line for s in suspects})
     ends = [place.line for place in (last,) if place is not None]
     near = sorted(_read_by(relevant, last)) if raised is not None else []
+    # A right value that is returned as it is is not to blame: the line that returns it should have used it.
+    returned = [id_of(g) for g in gradients or ()]
+    rest = [s for s in relevant if not s.suspicious and id_of(s.assignment.value) not in returned]
     return (
-        _by_edit(lab, relevant, list(dict.fromkeys([*near, *lines[:3], *ends])), [], 3)
-        or _confirmed(_by_truth(lab, suspects, lambda s: _by_size(s, truths), right))
-        or _by_edit(lab, relevant, [*lines, *ends], every, 4)
-        or _confirmed(
-            _by_truth(lab, [s for s in relevant if not s.suspicious], lambda s: _by_size(s, truths), right)
-        )
+        by_edit(lab, relevant, list(dict.fromkeys([*near, *lines[:3], *ends])), [], 3)
+        or _confirmed(by_truth(lab, suspects, lambda s: by_size(s, truths), right))
+        or by_edit(lab, relevant, [*lines, *ends], every, 4)
+        or _confirmed(by_truth(lab, rest, lambda s: by_size(s, truths), right))
         or named
         or _by_elimination(suspects, last, raised)
     )
+
+
+def id_of(value: Any) -> Any:
+    """Return what tells two values apart."""
+    value = np.asarray(value)
+    return value.shape, value.dtype, value.tobytes()
 
 
 def _confirmed(found: WrongLine | None) -> WrongLine | None:
@@ -190,74 +144,6 @@ def _relevant(lab: Laboratory, sightings: Sequence[Sighting], last: SourceLine |
             needed |= a.reads
             kept.append(s)
     return kept[::-1]
-
-
-def _by_truth(
-    lab: Laboratory,
-    suspects: Sequence[Sighting],
-    candidates: Callable[[Sighting], Iterable[tuple[Known, Any]]],
-    right: frozenset[int],
-) -> WrongLine | None:
-    """Put what a variable should be in its place: does everything come out right?"""
-    partly: WrongLine | None = None
-    for s in suspects:
-        for known, value in candidates(s):
-            if lab.late:
-                return partly
-            now = lab.right(lab.run({s.assignment.step: value})[0])
-            if now > right:
-                a = s.assignment
-                found = WrongLine(
-                    a.line, a.function, a.name, len(now) == len(lab.wanted), f"should be {known.text}", known
-                )
-                if found.confirmed:
-                    return found
-                partly = partly or found
-    return partly
-
-
-def _by_name(s: Sighting) -> Iterator[tuple[Known, Any]]:
-    """Yield what a variable should be by its name, in any shape and as it has it."""
-    value = np.asarray(s.assignment.value)
-    for known in s.meant if value.dtype.kind in "fc" else ():
-        yield known, known.value.astype(value.dtype)
-        for turned in (False, True):
-            yield from ((known, x.astype(value.dtype)) for x in shaped(known.value, value, turned))
-
-
-def _by_size(s: Sighting, truths: Truths) -> Iterator[tuple[Known, Any]]:
-    """Yield what a variable could be meant to be: anything of its size."""
-    value = np.asarray(s.assignment.value)
-    if value.dtype.kind in "fc" and value.ndim:
-        others = sorted(truths.known, key=lambda k: k.kind == "part")
-        found = (
-            (known, candidate.astype(value.dtype))
-            for turned in (False, True)
-            for known in (*s.meant, *others)
-            for candidate in shaped(known.value, value, turned)
-        )
-        yield from itertools.islice(found, MOST_CANDIDATES)
-
-
-def _by_edit(
-    lab: Laboratory,
-    relevant: Sequence[Sighting],
-    lines: Sequence[int],
-    others: Sequence[int],
-    most: int,
-    named: WrongLine | None = None,
-) -> WrongLine | None:
-    """Edit the lines in small ways: does everything come out right?"""
-    cure = lab.cure(lines, [n for n in others if n not in lines], most)
-    if cure is None or lab.root is None:
-        return None
-    if named is not None and named.line.line == cure.line:
-        named.cure = cure.text
-        return named
-    variables = [s.assignment.name for s in relevant if s.assignment.line.line == cure.line]
-    place = SourceLine(lab.root.co_filename, cure.line)
-    variable = variables[0] if variables else None
-    return WrongLine(place, lab.root.co_name, variable, True, "is not what it should be", cure=cure.text)
 
 
 def _read_by(relevant: Sequence[Sighting], place: SourceLine | None) -> set[int]:

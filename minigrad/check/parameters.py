@@ -160,13 +160,9 @@ def _named_after(place: Place, other: Place) -> bool:
 def _is_pair(params: str, grads: str) -> bool:
     """Tell whether two lists are those of the parameters and of their gradients."""
     level, _, name = grads.rpartition(".")
-    return params.rpartition(".")[0] == level and _bare(name) in (
-        *GRADIENTS,
-        "dparams",
-        "paramgrads",
-        "gradparams",
-        "gradlist",
-    )
+    above, _, parameters = params.rpartition(".")
+    known = (*GRADIENTS, "dparams", "paramgrads", "gradparams", "gradlist")
+    return above == level and (_bare(name) in known or _is_derivative(_bare(name), _bare(parameters)))
 
 
 def _same_level(place: Place, other: Place) -> bool:

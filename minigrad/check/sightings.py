@@ -94,9 +94,15 @@ def _sight(a: Assignment, truths: Truths) -> Sighting:
     values = [(t, t.value if kind == "value" else t.gradient) for t in candidates]
     wanted = [Known(np.asarray(value), t, kind) for t, value in values if value is not None]
     wanted.sort(key=lambda k: k.value.size != np.size(a.value))
-    if found is not None:
+    if found is not None and not _misplaced(a.value, *found, wanted):
         return Sighting(a, "right", *found, meant=wanted)
     return Sighting(a, "wrong" if wanted else "unknown", meant=wanted)
+
+
+def _misplaced(value: Any, known: Known, form: str, wanted: Sequence[Known]) -> bool:
+    """Tell whether a variable has the elements of what it should be, and the shape, but not in the right order."""
+    alike = (k for k in wanted if k.truth is known.truth and k.kind == known.kind)
+    return form != "" and any(k.value.shape == np.shape(value) for k in alike)
 
 
 def _same(a: Known, b: Known) -> bool:

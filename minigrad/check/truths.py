@@ -34,8 +34,11 @@ class Known:
     @property
     def text(self) -> str:
         """What it is, for the report."""
-        what = {"value": "", "gradient": "the gradient of ", "part": "a part of the gradient of "}[self.kind]
-        return what + self.truth.name
+        if self.kind == "value":
+            return f"{self.truth.name} of the forward" if self.truth.names else self.truth.name
+        return {"gradient": "the gradient of ", "part": "a part of the gradient of "}[
+            self.kind
+        ] + self.truth.name
 
 
 def forward_name(name: str, names: Sequence[str], mapping: Mapping[str, str]) -> tuple[str, str] | None:

@@ -1,0 +1,234 @@
+"""Every reference adjoint broken in every single-line way: how many are caught, and is the right line named?
+
+    python benchmarks/mutation_study.py                   everything: an hour
+    python benchmarks/mutation_study.py --every 20        a twentieth of the mutants of each adjoint
+    python benchmarks/mutation_study.py softmax_adjoint   one adjoint
+
+A mutant counts if it changes anything: a value by more than 1e-9 of the largest, a shape, a dtype, a structure, an
+exception, in any row of the adjoint's test table in any of its modes (shapes and layouts). It is caught if
+`check_adjoint`, given ordinary examples of the rows alone, raises. The line counts as named if it is the one that the
+report calls the first wrong line. The same mutants go through the checkers of other libraries where these are
+installed: one call per row on the same examples.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import types
+import warnings
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from adjoint_rows import ADJOINT_OF_WRAPPER, MODES, ROWS, Row, Sample  # noqa: E402
+from minigrad import tree  # noqa: E402
+from minigrad.check import check_adjoint, compare_adjoints  # noqa: E402
+from minigrad.errors import AdjointMismatch  # noqa: E402
+from minigrad_nn import adjoints  # noqa: E402
+from mutants import Mutant, mutants  # noqa: E402
+
+
+def rows_of(name: str) -> list[tuple[str, Row]]:
+    """Return the rows of the test table for an adjoint."""
+    return [(n, r) for n, r in ROWS.items() if ADJOINT_OF_WRAPPER.get(r.adjoint, r.adjoint).__name__ == name]
+
+
+def with_mutant(row: Row, name: str, function: Callable[..., Any]) -> Row:
+    """Return the row with a mutant as its adjoint, inside a wrapper if it has one."""
+    if row.adjoint.__name__ == name:
+        return replace(row, adjoint=function)
+    others = types.SimpleNamespace(**{n: getattr(adjoints, n) for n in adjoints.__all__})
+    setattr(others, name, function)
+    scope = {**row.adjoint.__globals__, "adjoints": others}
+    wrapper = types.FunctionType(row.adjoint.__code__, scope, row.adjoint.__name__, row.adjoint.__defaults__)
+    wrapper.__wrapped__ = function  # type: ignore[attr-defined]  # whose lines are looked at
+    return replace(row, adjoint=wrapper)
+
+
+# ---- does a mutant change anything? ----------------------------------------------------------------
+
+
+def outcome(row: Row, sample: Sample) -> Any:
+    """Return what an adjoint gives in one mode: leaves and structure, or the exception."""
+    moving, fixed = row.make(sample)
+    out = row.forward(*moving, **fixed)
+    g = np.asarray(np.random.default_rng(11).normal(size=np.shape(out))).astype(out.dtype)
+    try:
+        with np.errstate(all="ignore"):
+            return tree.flatten(row.adjoint(g, *moving, **fixed))
+    except Exception as error:  # a mutant may raise anything
+        return type(error)
+
+
+def differs(a: Any, b: Any) -> bool:
+    """Tell whether two outcomes differ by more than rounding."""
+    if isinstance(a, type) or isinstance(b, type):
+        return a is not b
+    if a[1] != b[1]:
+        return True
+    for x, y in zip(a[0], b[0], strict=True):
+        if np.shape(x) != np.shape(y) or getattr(x, "dtype", None) != getattr(y, "dtype", None):
+            return True
+        with np.errstate(all="ignore"):
+            scale = np.max(np.abs(x), initial=0)
+            if not np.all((x == y) | (np.isnan(x) & np.isnan(y)) | (np.abs(x - y) <= 1e-9 * scale)):
+                return True
+    return False
+
+
+def changes_something(rows: list[Row], original: list[list[Any]]) -> bool:
+    """Tell whether a mutant differs from the original anywhere."""
+    for row, wanted in zip(rows, original, strict=True):
+        for mode, want in zip(MODES.values(), wanted, strict=True):
+            if differs(want, outcome(row, mode())):
+                return True
+    return False
+
+
+# ---- the checkers -----------------------------------------------------------------------------------
+
+
+def ours(rows: list[Row]) -> tuple[bool, int | None]:
+    """Return whether a mutant is caught, and the line that is named."""
+    for check in (compare_adjoints, check_adjoint):  # the second does what the first does and more, but takes longer
+        for row in rows:
+            moving, fixed = row.make(Sample())
+            try:
+                check(row.forward, row.adjoint, *moving, **fixed)
+            except AdjointMismatch as error:
+                culprit = error.report.culprit
+                return True, None if culprit is None else culprit.line.line
+    return False, None
+
+
+def autograd_catches(rows: list[Row]) -> bool:
+    """Return whether autograd's check_grads catches a mutant, on the arguments that are arrays."""
+    from autograd.extend import defvjp, primitive
+    from autograd.test_util import check_grads
+
+    for row in rows:
+        moving, fixed = row.make(Sample())
+        if not all(isinstance(x, np.ndarray) for x in moving):
+            continue
+        f = primitive(partial(row.forward, **fixed))
+
+        def gradient(i: int, out: Any, *args: Any, row: Row = row, fixed: Any = fixed) -> Any:
+            def pull(g: Any) -> Any:
+                found = row.adjoint(g, *args, **fixed)
+                return found[i] if isinstance(found, tuple) else found
+
+            return pull
+
+        defvjp(f, *(partial(gradient, i) for i in range(len(moving))))
+        try:
+            np.random.seed(0)  # noqa: NPY002  (autograd draws from it)
+            check_grads(f, modes=["rev"], order=1)(*moving)
+        except Exception:  # it raises whatever the adjoint raises, or AssertionError
+            return True
+    return False
+
+
+def peers() -> dict[str, Callable[[list[Row]], bool]]:
+    """Return the checkers of other libraries that are installed."""
+    found: dict[str, Callable[[list[Row]], bool]] = {}
+    try:
+        import autograd  # noqa: F401
+
+        found["autograd"] = autograd_catches
+    except ImportError:
+        pass
+    return found
+
+
+# ---- the study --------------------------------------------------------------------------------------
+
+
+def study(name: str, every: int) -> Counter[str]:
+    """Return the counts of one adjoint, and print what was missed."""
+    count: Counter[str] = Counter()
+    rows = [row for _, row in rows_of(name)]
+    original = [[outcome(row, mode()) for mode in MODES.values()] for row in rows]
+    for mutant in mutants(getattr(adjoints, name)):
+        if zlib.crc32(str(mutant).encode()) % every:
+            continue
+        count["mutants"] += 1
+        broken = [with_mutant(row, name, mutant.function) for row in rows]
+        if not changes_something(broken, original):
+            count["without effect"] += 1
+            continue
+        count["changed"] += 1
+        start = time.monotonic()
+        caught, line = ours(broken)
+        count["milliseconds"] += int(1000 * (time.monotonic() - start))
+        count["caught"] += caught
+        count["named"] += caught and line == mutant.line
+        _tell(mutant, caught, line)
+        for peer, catches in peers().items():
+            count[peer] += catches(broken)
+    return count
+
+
+def _tell(mutant: Mutant, caught: bool, line: int | None) -> None:
+    if not caught:
+        print(f"    not caught: {mutant}")
+    elif line != mutant.line:
+        print(f"    line {line} for {mutant}")
+
+
+def right_ones() -> int:
+    """Return how many right adjoints are flagged, in float64 and float32."""
+    flagged = 0
+    for name, row in ROWS.items():
+        for dtype in (np.float64, np.float32):
+            moving, fixed = row.make(Sample(dtype=dtype))
+            try:
+                check_adjoint(row.forward, row.adjoint, *moving, **fixed)
+            except AdjointMismatch as error:
+                flagged += 1
+                print(f"    flagged: {name} in {np.dtype(dtype)}\n{error}")
+    return flagged
+
+
+def main() -> None:
+    """Run the study and print the table."""
+    parser = argparse.ArgumentParser(description="Every reference adjoint broken in every single-line way.")
+    parser.add_argument("names", nargs="*", default=adjoints.__all__)
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="take one mutant in N")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")  # a broken adjoint may divide by zero
+    total: Counter[str] = Counter()
+    others = list(peers())
+    head = f"{'adjoint':38}{'mutants':>8}{'changed':>9}{'caught':>8}{'line':>7}{'ms each':>9}"
+    print(head, *(f"{p:>9}" for p in others))
+    for name in options.names:
+        c = study(name, options.every)
+        total.update(c)
+        _print_row(name, c, others)
+    _print_row("total", total, others)
+    print(f"caught {_share(total['caught'], total['changed'])}, right line {_share(total['named'], total['caught'])}")
+    print(f"right adjoints flagged, of {2 * len(ROWS)} in float64 and float32: {right_ones()}")
+
+
+def _print_row(name: str, c: Counter[str], others: list[str]) -> None:
+    each = c["milliseconds"] // max(c["changed"], 1)
+    numbers = f"{c['mutants']:8}{c['changed']:9}{c['caught']:8}{c['named']:7}{each:9}"
+    print(f"{name:38}{numbers}", *(f"{c[p]:9}" for p in others), flush=True)
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part} of {whole} ({100 * part / max(whole, 1):.1f} %)"
+
+
+if __name__ == "__main__":
+    main()
