@@ -7,10 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from minigrad.check.subject import is_float
-from minigrad.errors import MinigradError
+import numpy as np
 
-__all__ = ["Backward", "find_method", "split_result", "taken_from"]
+from minigrad.check.lines import is_users
+from minigrad.check.subject import is_float
+from minigrad.errors import MinigradError, SourceLine, is_internal
+
+__all__ = ["Backward", "called_with", "cannot_be_called", "find_method", "raised_at", "split_result", "taken_from"]
 
 FORWARD = (
     "forward",
@@ -87,6 +90,35 @@ def find_method(layer: Any, names: Sequence[str], what: str) -> str:
         f"{type(layer).__name__} has no {what} method: wanted one of {', '.join(names)}\n"
         f"  fix  say its name: check_layer(layer, ..., {what}='its_name')"
     )
+
+
+def raised_at(error: BaseException) -> tuple[SourceLine, str] | None:
+    """Return the innermost line of the user's code that an error has passed, and its function; None if it passed none.
+
+    The code that called the check is no part of what is checked: frames count from the first of minigrad's on.
+    """
+    found, ours, trace = None, False, error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        ours = ours or is_internal(code.co_filename)
+        if ours and is_users(code.co_filename):
+            found = SourceLine(code.co_filename, trace.tb_lineno), code.co_name
+        trace = trace.tb_next
+    return found
+
+
+def called_with(inputs: Sequence[Any]) -> str:
+    """Return what something was called with, for a message: `float64 (2, 3), int`."""
+    kinds = [f"{x.dtype} {x.shape}" if isinstance(x, np.ndarray) else type(x).__name__ for x in inputs]
+    return ", ".join(kinds) or "nothing"
+
+
+def cannot_be_called(name: str, inputs: Sequence[Any], error: Exception) -> MinigradError:
+    """Return the error that says what somebody's function raised, where, and what it was given."""
+    place = raised_at(error)
+    lines = [f"{name} raised {type(error).__name__}: {error}"]
+    lines += [f"  at     {place[0]}"] if place is not None else []
+    return MinigradError("\n".join([*lines, f"  given  {called_with(inputs)}"]))
 
 
 @dataclass

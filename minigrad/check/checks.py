@@ -56,6 +56,7 @@ def check_adjoint(
     *args: Any,
     argnums: Sequence[int] | None = None,
     names: Mapping[str, str] | None = None,
+    other_shapes: bool = True,
     **kwargs: Any,
 ) -> Report:
     """Check an adjoint that was written by hand, or that comes from somewhere else, in every way there is.
@@ -77,6 +78,8 @@ def check_adjoint(
     names
         Which local variable of the adjoint is the gradient of which variable of the forward, where their names do
         not say: `{"delta": "scores"}`.
+    other_shapes
+        Whether the adjoint is tried in other shapes, made from the example: longer, of size 1, empty, square.
 
     Returns
     -------
@@ -88,7 +91,7 @@ def check_adjoint(
         If anything is wrong. Its message is the report: what is off, what it looks like, and the first wrong line.
     """
     subject = Subject.of(forward, adjoint, args, kwargs, argnums)
-    return examine(subject, names).require()
+    return examine(subject, names, other_shapes=other_shapes).require()
 
 
 def compare_adjoints(

@@ -120,7 +120,9 @@ def _shape(c: Comparison, context: Context) -> Iterator[str]:
     elif form and form.startswith("transposed"):
         yield "transposed: the elements are right, their axes are in another order"
     elif form == "reshaped":
-        yield f"the elements are right, the shape should be {wanted.shape}"
+        left = got.size and [n for n in got.shape if n != 1] == [n for n in wanted.shape if n != 1]
+        why = "axes of size 1 are left over (keepdims=True?), " if left and got.ndim > wanted.ndim else ""
+        yield f"the elements are right, {why}the shape should be {wanted.shape}"
     elif form and form.startswith("summed"):
         yield f"summed over {_axes(form)} once too often"
     else:

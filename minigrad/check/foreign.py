@@ -6,7 +6,7 @@ in a context where NumPy's constructors answer for them; its backward pass is ru
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -25,6 +25,8 @@ def check_layer(
     forward: str | None = None,
     backward: str | None = None,
     gradients: Mapping[str, str] | None = None,
+    constants: Sequence[str] = (),
+    other_shapes: bool = True,
     names: Mapping[str, str] | None = None,
 ) -> Report:
     """Check the backward pass of somebody's layer, as it stands.
@@ -42,6 +44,10 @@ def check_layer(
     gradients
         Where the gradient of a parameter is found, where its name does not say: `{"W": "update"}`. Paths from the
         layer, such as `attention.W_q` or `grads['W']`.
+    constants
+        Which float arrays of the layer are no parameters, though the result depends on them: `["pos_encoding"]`.
+    other_shapes
+        As in `check_adjoint`: whether inputs of other shapes are tried too.
     names
         As in `check_adjoint`: which local variable is the gradient of which.
 
@@ -63,10 +69,16 @@ def check_layer(
     elif isinstance(layer, (FunctionType, BuiltinFunctionType)):
         pair = LossAndGradient(layer)
     else:
-        pair = Layer(layer, forward, backward, dict(gradients or {}))
+        pair = Layer(layer, forward, backward, gradients or {}, constants)
     subject = pair.subject(inputs)
     fixed = numbers_of(subject, 0) if isinstance(pair, Layer) and pair.parameters else []
-    report = examine(subject, names, fixed, own=False, fixed_cotangent=pair.fixed_cotangent)
-    report.title = f"{pair.name}, its backward pass against its forward pass"
+    report = examine(subject, pair.names() | dict(names or {}), fixed, False, pair.fixed_cotangent, other_shapes)
+    report.title, report.unchecked = pair.title, pair.unchecked
     report.notes += pair.notes()
+    wrong = [c for c in report.comparisons if not c.right]
+    for c in wrong:
+        if c.name in pair.explanations:
+            c.diagnosis = pair.explanations[c.name].splitlines()
+    if wrong and all(c.name in pair.explanations for c in wrong):  # what is missing has no line
+        report.culprit = None
     return report.require()

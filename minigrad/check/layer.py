@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,25 @@ from minigrad.check.calling import (
     split_result,
     taken_from,
 )
-from minigrad.check.pairs import Pair, copy_of, is_number, matched, ones_like, parts_of, signature_of
-from minigrad.check.parameters import Place, changed_places, gradient_places, marks, places, put
+from minigrad.check.pairs import (
+    Pair,
+    backward_failed,
+    copy_of,
+    is_number,
+    matched,
+    ones_like,
+    part_at,
+    parts_besides,
+    parts_of,
+    signature_of,
+)
+from minigrad.check.parameters import (
+    gradient_places,
+    is_called_a_parameter,
+    misshapen_places,
+    returned_gradients,
+)
+from minigrad.check.places import Place, changed_places, marks, places, put
 from minigrad.check.subject import Subject, is_float, replayed_randomness
 from minigrad.errors import MinigradError
 from minigrad.op import Recorded
@@ -30,16 +47,29 @@ from minigrad.tensor import Tensor
 
 __all__ = ["Layer"]
 
+Source = str | tuple[Any, ...] | None  # where a gradient is left: a path, the keys of what is returned, nowhere
+
 
 class Layer(Pair):
     """An object with a forward and a backward method, parameters, and gradients that are left in it."""
 
     def __init__(
-        self, layer: Any, forward: str | None, backward: str | None, mapping: dict[str, str]
+        self,
+        layer: Any,
+        forward: str | None,
+        backward: str | None,
+        mapping: Mapping[str, str],
+        constants: Sequence[str] = (),
     ) -> None:
         super().__init__()
+        if isinstance(layer, type):
+            raise MinigradError(
+                f"check_layer got the class {layer.__name__}, not a layer\n"
+                f"  fix  make one: check_layer({layer.__name__}(...), x)"
+            )
         self.layer = layer
-        self.mapping = mapping
+        self.mapping = dict(mapping)
+        self.constants = constants
         self.forward = find_method(layer, [forward] if forward else FORWARD, "forward")
         self.backward = find_method(layer, [backward] if backward else BACKWARD, "backward")
         self.name = type(layer).__name__
@@ -49,7 +79,7 @@ class Layer(Pair):
         self.cached = any(p.lower() in CACHES for p in self.takes.parameters)
         self.fixed_cotangent = not self.takes.incoming
         self.takes_prediction = False
-        self.parameters: dict[str, str] = {}
+        self.parameters: dict[str, Source] = {}
 
     def run(self, parameters: Mapping[str, Any], inputs: Sequence[Any]) -> tuple[Any, Any, Any]:
         """Return a copy of the layer that has run, its outputs, and what it saved."""
@@ -78,7 +108,7 @@ class Layer(Pair):
 
     def pull(
         self, g: Any, parameters: Mapping[str, Any], inputs: Sequence[Any]
-    ) -> tuple[Any, Any, dict[str, bytes]]:
+    ) -> tuple[Any, Any, dict[str, Any]]:
         """Return the layer after its backward pass, what that returned, and what its arrays were before."""
         layer, outputs, cache = self.run(parameters, inputs)
         before = marks(layer)
@@ -91,19 +121,24 @@ class Layer(Pair):
     def subject(self, inputs: Sequence[Any]) -> Subject:
         """Return the layer as a forward and an adjoint of its parameters and inputs."""
         with replayed_randomness():
-            _, out, _ = self.run({}, inputs)
+            out = self.attempted(lambda: self.run({}, inputs)[1], f"{self.name}.{self.forward}", inputs)
             ones = tree.map(lambda x: ones_like(x) if is_number(x) else x, out)
             try:
                 layer, returned, before = self.pull(ones, {}, inputs)
-            except Exception:  # some losses are given the prediction again, and no incoming gradient
+            except Exception as error:  # some losses are given the prediction again, and no incoming gradient
                 if np.ndim(out) or self.fixed_cotangent or not inputs:
-                    raise
+                    raise self.failed(error, inputs) from error
                 self.takes_prediction = self.fixed_cotangent = True
-                layer, returned, before = self.pull(ones, {}, inputs)
-        originals = places(copy.deepcopy(self.layer))
-        self._find_parameters(originals, layer, before)
+                layer, returned, before = self.attempted(
+                    lambda: self.pull(ones, {}, inputs), f"{self.name}.{self.backward}", inputs
+                )
         moving = [i for i, x in enumerate(inputs) if isinstance(x, (np.ndarray, np.floating)) and is_float(x)]
         chosen = matched(returned, inputs, moving, getattr(self.layer, self.forward))
+        originals = places(copy.deepcopy(self.layer))
+        parts = self._find_parameters(originals, layer, before, parts_besides(returned, chosen), inputs)
+        missing = [i for i in moving if i not in chosen.values()]
+        if len(parts) == len(missing):  # a wrong shape is a finding, not a reason to leave it out
+            chosen |= {key[0]: i for key, i in zip(parts, missing, strict=True) if len(key) == 1}
         attribute: dict[int, str] = {}
         if not chosen and moving:
             first = moving[0]
@@ -111,13 +146,13 @@ class Layer(Pair):
             fitting = [n for n, x in held if is_float(x) and shape_of(x) == shape_of(inputs[first])]
             if fitting:
                 attribute[first] = fitting[0]
-        self._note_missing(originals, moving, [*chosen.values(), *attribute])
+        self.note_inputs(getattr(self.layer, self.forward), [i for i in missing if i not in attribute])
         parameters = {path: self._value(originals, path) for path in self.parameters}
 
         def adjoint(g: Any, parameters: Any, *args: Any) -> Any:
             after, came, _ = self.pull(g, {k: np.array(v) for k, v in parameters.items()}, args)
             found = [parts_of(came)[k] for k in chosen] + [getattr(after, n) for n in attribute.values()]
-            return tuple([self._gradients(after, parameters)] * bool(self.parameters) + found)
+            return tuple([self._gradients(after, came, parameters)] * bool(self.parameters) + found)
 
         def forward(parameters: Any, *args: Any) -> Any:
             return self.run(parameters, args)[1]
@@ -135,10 +170,27 @@ class Layer(Pair):
         names = (*sorted(parameters), *called[len(parameters) :])
         return Subject.of(forward, adjoint, args, None, argnums, shown, names)
 
-    def _find_parameters(self, originals: list[Place], layer: Any, before: dict[str, bytes]) -> None:
-        """Find the parameters and their gradients: self.parameters maps paths to paths."""
-        changed = changed_places(before, layer)
-        kept = {p.path: p for p in places(layer)}
+    def failed(self, error: Exception, inputs: Sequence[Any]) -> MinigradError:
+        """Return what to raise if the backward pass has raised: a report, if that was in the user's code."""
+        method = getattr(self.layer, self.backward)
+        return backward_failed(f"{self.name}.{self.backward}", method, self.title, error, inputs)
+
+    def names(self) -> dict[str, str]:
+        """Return which parameter each attribute is the gradient of, as they are called in the methods."""
+        held = {path: source for path, source in self.parameters.items() if isinstance(source, str)}
+        return {f"self.{source}": path.rpartition(".")[2] for path, source in held.items() if source != path}
+
+    def _find_parameters(
+        self,
+        originals: list[Place],
+        layer: Any,
+        before: Mapping[str, Any],
+        parts: dict[tuple[Any, ...], Any],
+        inputs: Sequence[Any],
+    ) -> list[tuple[Any, ...]]:
+        """Find the parameters and their gradients; return which parts of what was returned are none of them."""
+        changed, kept = changed_places(before, layer), {p.path: p for p in places(layer)}
+        moved = {p.path for p in originals if before.get(p.path) != p.value.tobytes()}  # by the forward pass
         stepped = [p.path for p in originals if p.path in changed and self.takes.steps]
         candidates = [p for p in originals if p.path in kept and p.path not in stepped]
         found = {path: path for path in stepped}
@@ -148,39 +200,83 @@ class Layer(Pair):
             {k: v for k, v in kept.items() if k not in gradients},
         )
         found |= {k: v for k, v in (named | gradients).items() if v not in found}
+        found = {k: v for k, v in found.items() if k not in self.constants}
         found |= self.mapping
-        unique: dict[int, str] = {}
         by_path = {p.path: p for p in originals}
-        for path in found:  # one name for a parameter that is held at several places
+        for path in (*found, *self.constants):
             if path not in by_path:
-                raise MinigradError(
-                    f"{self.name} has no float array at {path!r}; it has {', '.join(by_path)}"
-                )
-            unique.setdefault(id(by_path[path].value), path)
+                held = ", ".join(by_path) or "none"
+                raise MinigradError(f"{self.name} has no float array at {path!r}; it has {held}")
         self.parameters = {
-            path: found[path] for path in unique.values() if path not in found.values() or path in stepped
+            path: found[path]
+            for path in self._once(originals, found)
+            if path not in found.values() or path in stepped
         }
+        known = {id(by_path[k].value) for k in (*found, *found.values(), *self.constants) if k in by_path}
+        rest = [p for p in candidates if id(p.value) not in known and self._matters(p, inputs)]
+        rest = [by_path[k] for k in self._once(rest, [p.path for p in rest])]
+        states = [p.path for p in rest if p.path in moved]
+        rest = [p for p in rest if p.path not in moved]
+        self.parameters |= returned_gradients(rest, parts)
+        taken = {*self.parameters.values(), *found.values()}
+        anything = changed_places(before, layer, anything=True)
+        rest = [p for p in rest if p.path not in self.parameters]
+        misshapen = misshapen_places(rest, anything, {v for v in taken if isinstance(v, str)})
+        self.parameters |= misshapen
+        for path, gradient in misshapen.items():
+            if anything[gradient].value is None:
+                self.explanations[path] = f"self.{gradient} is None after {self.name}.{self.backward}"
+        rest = [p for p in rest if p.path not in self.parameters]
+        for place in rest if self.parameters else ():
+            if is_called_a_parameter(place, self.parameters):
+                self.parameters[place.path] = None
+                self.explanations[place.path] = self._unfound(place)
+        self.unchecked += [p.path for p in rest if p.path not in self.parameters]
+        if states:
+            self.remarks.append(f"taken as constants, for the forward pass replaces them: {', '.join(states)}")
+        return [k for k in parts if k not in self.parameters.values()]
 
-    def _note_missing(self, originals: list[Place], moving: Sequence[int], found: Sequence[int]) -> None:
-        known = {id(p.value) for p in originals if p.path in self.parameters} | {
-            id(p.value) for p in originals if p.path in self.parameters.values()
-        }
-        rest = [p.path for p in originals if id(p.value) not in known]
-        if rest:
-            self.remarks.append(
-                f"taken as constants, for no gradient was found: {', '.join(dict.fromkeys(rest))}"
-            )
-        self.remarks += [f"no gradient is returned for input {i}" for i in moving if i not in found]
+    def _unfound(self, place: Place) -> str:
+        name, such = place.path, f" (such as `self.d{place.key}`)" if isinstance(place.key, str) else ""
+        return (
+            f"{self.name}.{self.backward} leaves no gradient of {name} that could be found{such};\n"
+            f"if it has another name: check_layer(..., gradients={{{name!r}: '...'}}); "
+            f"if {name} is no parameter: constants=[{name!r}]"
+        )
+
+    def _matters(self, place: Place, inputs: Sequence[Any]) -> bool:
+        """Tell whether the result depends on an array of the layer."""
+        rng = np.random.default_rng(3)
+        value = place.value + 0.1 * rng.uniform(0.5, 1, place.value.shape) * (1 + np.abs(place.value))
+        try:
+            with replayed_randomness(), np.errstate(all="ignore"):
+                out = tree.leaves(self.run({}, inputs)[1])
+            with replayed_randomness(), np.errstate(all="ignore"):
+                other = tree.leaves(self.run({place.path: value.astype(place.value.dtype)}, inputs)[1])
+        except Exception:  # the layer does not take every value
+            return True
+        return any(not np.array_equal(a, b, equal_nan=True) for a, b in zip(out, other, strict=True) if is_number(a))
+
+    @staticmethod
+    def _once(originals: Sequence[Place], paths: Iterable[str]) -> list[str]:
+        """Return one path for each array that is held at several places."""
+        by_path, unique = {p.path: p for p in originals}, dict[int, str]()
+        for path in paths:
+            unique.setdefault(id(by_path[path].value), path)
+        return list(unique.values())
 
     @staticmethod
     def _value(found: list[Place], path: str) -> Any:
         return next(p.value for p in found if p.path == path)
 
-    def _gradients(self, layer: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        by_path = {p.path: p for p in places(layer)}
+    def _gradients(self, layer: Any, returned: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        by_path = {p.path: p for p in places(layer, anything=True)}
         found = {}
-        for path, gradient in self.parameters.items():
-            place = by_path.get(gradient)
-            value = None if place is None else place.value
-            found[path] = parameters[path] - value if gradient == path else value
+        for path, source in self.parameters.items():
+            if isinstance(source, tuple):
+                found[path] = part_at(returned, source)
+            else:
+                place = by_path.get(source) if source is not None else None
+                value = None if place is None else place.value
+                found[path] = parameters[path] - value if source == path else value
         return found

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from minigrad import tree
-from minigrad.check.calling import CACHES, Backward, split_result
+from minigrad.check.calling import CACHES, Backward, cannot_be_called, raised_at, split_result
 from minigrad.check.constructors import answering
+from minigrad.check.locate import WrongLine
+from minigrad.check.report import Listing, Report
 from minigrad.check.subject import Subject, is_float, name_of, replayed_randomness
-from minigrad.errors import MinigradError
+from minigrad.errors import AdjointMismatch, MinigradError
 from minigrad.op import Recorded
 from minigrad.tensor import Tensor
 
@@ -20,10 +22,13 @@ __all__ = [
     "Functions",
     "LossAndGradient",
     "Pair",
+    "backward_failed",
     "copy_of",
     "is_number",
     "matched",
     "ones_like",
+    "part_at",
+    "parts_besides",
     "parts_of",
     "signature_of",
 ]
@@ -39,15 +44,42 @@ class Pair:
     def __init__(self) -> None:
         self.converted: list[str] = []
         self.remarks: list[str] = []
+        self.unchecked: list[str] = []  # what the result depends on and no gradient was found of
+        self.explanations: dict[str, str] = {}  # of a gradient that was not found
+
+    @property
+    def title(self) -> str:
+        """What the report is about."""
+        return f"{self.name}, its backward pass against its forward pass"
 
     def notes(self) -> list[str]:
         """Return what the report should say besides."""
         turned = [f"a Tensor was turned into a number at {line}" for line in dict.fromkeys(self.converted)]
         return [*self.remarks, *turned]
 
+    def names(self) -> dict[str, str]:
+        """Return which variable of the forward an attribute is the gradient of."""
+        return {}
+
     def subject(self, inputs: Sequence[Any]) -> Subject:
         """Return what is checked."""
         raise NotImplementedError
+
+    def note_inputs(self, forward: Any, missing: Sequence[int]) -> None:
+        """Note of which inputs no gradient is returned."""
+        names = list(getattr(signature_of(forward), "parameters", ()))
+        called = [names[i] if i < len(names) else f"input {i}" for i in missing]
+        self.remarks += [f"no gradient of {name} is returned: it is not checked" for name in called]
+
+    @staticmethod
+    def attempted(run: Callable[[], Any], name: str, inputs: Sequence[Any]) -> Any:
+        """Return run(); what it raises is raised with the line and with what was given."""
+        try:
+            return run()
+        except MinigradError:
+            raise
+        except Exception as error:
+            raise cannot_be_called(name, inputs, error) from error
 
     def traced(self, run: Callable[[], Any], arguments: Any) -> Any:
         """Return run(), in the context for Tensors if there is one among the arguments."""
@@ -102,12 +134,15 @@ class Functions(Pair):
     def subject(self, inputs: Sequence[Any]) -> Subject:
         """Return the functions as a forward and an adjoint of the float inputs."""
         with replayed_randomness():
-            out, _ = self.run(inputs)
+            out, _ = self.attempted(lambda: self.run(inputs), name_of(self.forward), inputs)
             ones = tree.map(lambda x: np.ones(np.shape(x)) if is_number(x) else x, out)
-            came = self.pull(ones, inputs)
+            try:
+                came = self.pull(ones, inputs)
+            except Exception as error:
+                raise backward_failed(name_of(self.backward), self.backward, self.title, error, inputs) from error
         moving = [i for i, x in enumerate(inputs) if isinstance(x, (np.ndarray, np.floating)) and is_float(x)]
         chosen = matched(came, inputs, moving, self.forward)
-        self.remarks += [f"no gradient is returned for input {i}" for i in moving if i not in chosen.values()]
+        self.note_inputs(self.forward, [i for i in moving if i not in chosen.values()])
 
         def adjoint(g: Any, *args: Any) -> Any:
             returned = self.pull(g, args)
@@ -145,7 +180,7 @@ class LossAndGradient(Pair):
     def subject(self, inputs: Sequence[Any]) -> Subject:
         """Return the function as a forward and an adjoint."""
         with replayed_randomness():
-            _, came = self.run(inputs)
+            _, came = self.attempted(lambda: self.run(inputs), self.name, inputs)
         moving = [i for i, x in enumerate(inputs) if isinstance(x, (np.ndarray, np.floating)) and is_float(x)]
         trees = [
             i for i, x in enumerate(inputs) if isinstance(x, dict) and any(map(is_float, tree.leaves(x)))
@@ -167,6 +202,17 @@ class LossAndGradient(Pair):
         return Subject.of(
             forward, adjoint, inputs, None, list(chosen.values()), (self.function, self.function)
         )
+
+
+def backward_failed(name: str, method: Any, title: str, error: Exception, inputs: Sequence[Any]) -> MinigradError:
+    """Return what to raise if a backward pass has raised: a report with the line, if that is in the user's code."""
+    place = raised_at(error)
+    if isinstance(error, MinigradError) or place is None:
+        return error if isinstance(error, MinigradError) else cannot_be_called(name, inputs, error)
+    line, function = place
+    report = Report(title, errors=[f"{name} raised {type(error).__name__}: {error}"], adjoint=Listing.of(method))
+    report.culprit = WrongLine(line, function, None, False, "raised")
+    return AdjointMismatch(report)
 
 
 def copy_of(arguments: Sequence[Any]) -> list[Any]:
@@ -202,6 +248,25 @@ def parts_of(returned: Any) -> dict[Any, Any]:
     if isinstance(returned, dict):
         return returned
     return dict(enumerate(returned)) if isinstance(returned, (tuple, list)) else {0: returned}
+
+
+def parts_besides(returned: Any, chosen: Mapping[Any, int]) -> dict[tuple[Any, ...], Any]:
+    """Return the arrays and numbers that were returned besides the gradients of inputs, by the keys that lead there."""
+    found: dict[tuple[Any, ...], Any] = {}
+    for key, part in parts_of(returned).items():
+        if isinstance(part, dict):
+            found |= {(key, k): x for k, x in part.items() if is_number(x)}
+        elif is_number(part) and key not in chosen:
+            found[(key,)] = part
+    return found
+
+
+def part_at(returned: Any, keys: Sequence[Any]) -> Any:
+    """Return the part of what was returned that these keys lead to; None if there is none."""
+    part = parts_of(returned).get(keys[0])
+    for key in keys[1:]:
+        part = part.get(key) if isinstance(part, dict) else None
+    return part
 
 
 def matched(returned: Any, inputs: Sequence[Any], moving: Sequence[int], forward: Any) -> dict[Any, int]:

@@ -1,126 +1,36 @@
-"""The parameters of somebody's layer, and where its backward pass leaves their gradients.
+"""Which arrays of somebody's layer are parameters, and where its backward pass leaves their gradients.
 
 A parameter is a float array that is reachable from the layer: an attribute, an element of a list or a dictionary, an
 attribute of a layer inside it. Its gradient is a float array that the backward pass makes or changes, found by its
 name: grad_W, dW, W_grad, grads["W"], grads[0] for params[0], .grad beside .data, or the change of the parameter
-itself where the backward pass makes a step.
+itself where the backward pass makes a step. What has such a name is the gradient whatever its shape is, and if it is
+None: that is what is wrong then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from minigrad.check.lines import is_users
-from minigrad.op import Recorded
+from minigrad.check.places import Place
 
-__all__ = ["Place", "changed_places", "gradient_places", "places", "put"]
+__all__ = ["gradient_places", "is_called_a_parameter", "misshapen_places", "returned_gradients"]
 
 VALUES = ("data", "value", "val", "values", "array", "tensor", "w", "param", "weight", "x")
 GRADIENTS = ("grad", "grads", "gradient", "gradients", "g", "d", "dw", "delta", "derivative", "diff")
+BEFORE = ("d", "grad", "gradient", "g", "delta", "dl", "dloss", "dld", "nabla", "accgrad", "dj", "dc")
+AFTER = ("grad", "gradient", "grads", "gradients", "g", "d", "bar", "delta")
+PARAMETERS = re.compile(
+    r"(^|_|\.)(W[a-z]{0,3}|[wbUu]|b[hxifoczrqkv]|weights?|bias(es)?|gamma|beta|gain|kernels?|filters?|theta|coef|"
+    r"intercept|embeddings?|params?)\d*(_|$)"
+)
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where an array is held: the path from the layer, and the attribute, element or key at its end."""
-
-    path: str
-    owner: Any
-    key: Any
-    holder: str  # the path of the owner
-
-    @property
-    def value(self) -> Any:
-        """What is there now."""
-        if isinstance(self.owner, (dict, list)):
-            return self.owner[self.key]
-        return getattr(self.owner, self.key)
-
-    def put(self, value: Any) -> None:
-        """Put something there."""
-        if isinstance(self.owner, (dict, list)):
-            self.owner[self.key] = value
-        else:
-            object.__setattr__(self.owner, self.key, value)
-
-
-def _step(owner: Any, key: Any) -> str:
-    return f"[{key!r}]" if isinstance(owner, (dict, list)) else f".{key}"
-
-
-def places(layer: Any) -> list[Place]:
-    """Return every place of a float array that is reachable from a layer, outer places first."""
-    found: list[Place] = []
-    seen: set[int] = set()
-    queue: list[tuple[str, Any]] = [("", layer)]
-    while queue:
-        path, owner = queue.pop(0)
-        if id(owner) in seen:
-            continue
-        seen.add(id(owner))
-        for key, held in _held(owner):
-            place = Place((path + _step(owner, key)).removeprefix("."), owner, key, path)
-            if (
-                isinstance(held, (np.ndarray, Recorded))
-                and getattr(held, "dtype", np.dtype(int)).kind in "fc"
-            ):
-                found.append(place)
-            elif not isinstance(held, (np.ndarray, Recorded)):
-                queue.append((place.path, held))
-    return found
-
-
-def _held(owner: Any) -> Iterator[tuple[Any, Any]]:
-    if isinstance(owner, dict):
-        yield from list(owner.items())
-    elif isinstance(owner, list):
-        yield from enumerate(owner)
-    elif isinstance(owner, tuple):  # cannot be written to, but what it holds may
-        yield from (
-            (f"[{i}]", x) for i, x in enumerate(owner) if isinstance(x, (dict, list)) or _is_object(x)
-        )
-    elif _is_object(owner):
-        yield from list(vars(owner).items())
-
-
-def _is_object(x: Any) -> bool:
-    """Tell whether x is an instance of a class of the user's code."""
-    import sys
-
-    module = sys.modules.get(type(x).__module__)
-    return (
-        hasattr(x, "__dict__")
-        and not isinstance(x, type)
-        and (type(x).__module__ == "__main__" or is_users(getattr(module, "__file__", None) or "<frozen"))
-    )
-
-
-def put(found: list[Place], values: Mapping[str, Any]) -> None:
-    """Put other arrays into a layer: by path, and at every other place that holds the same array."""
-    by_path = {p.path: p for p in found}
-    for path, value in values.items():
-        old = by_path[path].value
-        for place in found:
-            if place.value is old:
-                place.put(value)
-
-
-def changed_places(before: Mapping[str, bytes], layer: Any) -> dict[str, Place]:
-    """Return the places whose arrays are new, or have other numbers than they had."""
-    now = {p.path: p for p in places(layer)}
-    return {path: p for path, p in now.items() if before.get(path) != p.value.tobytes()}
-
-
-def marks(layer: Any) -> dict[str, bytes]:
-    """Return what all arrays of a layer are now."""
-    return {p.path: p.value.tobytes() for p in places(layer)}
-
-
-def gradient_places(candidates: list[Place], changed: Mapping[str, Place]) -> dict[str, str]:
-    """Return the path of the gradient of each parameter that has one.
+def gradient_places(candidates: Sequence[Place], changed: Mapping[str, Place]) -> dict[str, str]:
+    """Return the path of the gradient of each parameter that has one of its shape.
 
     Parameters
     ----------
@@ -145,6 +55,55 @@ def gradient_places(candidates: list[Place], changed: Mapping[str, Place]) -> di
     return found
 
 
+def misshapen_places(
+    candidates: Sequence[Place], changed: Mapping[str, Place], taken: Collection[str]
+) -> dict[str, str]:
+    """Return the path of what is called the gradient of a parameter, but has another shape, or is None."""
+    found: dict[str, str] = {}
+    for place in candidates:
+        for path, other in changed.items():
+            if path not in taken and path not in found.values() and path != place.path and _surely_after(place, other):
+                found[place.path] = path
+                break
+    return found
+
+
+def returned_gradients(candidates: Sequence[Place], parts: Mapping[tuple[Any, ...], Any]) -> dict[str, tuple[Any, ...]]:
+    """Return which parts of what a backward pass returned are the gradients of which parameters: by name, or in order.
+
+    Parameters
+    ----------
+    candidates
+        The parameters that have no gradient elsewhere.
+    parts
+        What was returned besides the gradients of the inputs, by the keys that lead to it.
+    """
+    found: dict[str, tuple[Any, ...]] = {}
+    for place in candidates:
+        named = [k for k in parts if isinstance(k[-1], str) and _is_gradient_of(_bare(k[-1]), _bare(place.key))]
+        if named:
+            found[place.path] = named[0]
+    rest = [p for p in candidates if p.path not in found]
+    free = [k for k in parts if k not in found.values() and not isinstance(k[-1], str)]
+    if len(rest) == len(free):  # a wrong shape is a finding, not a reason to leave it out
+        return found | {p.path: k for p, k in zip(rest, free, strict=True)}
+    for place in rest:
+        fitting = [k for k in free if np.shape(parts[k]) == np.shape(place.value)]
+        if fitting:
+            found[place.path] = fitting[0]
+            free.remove(fitting[0])
+    return found
+
+
+def is_called_a_parameter(place: Place, known: Collection[str]) -> bool:
+    """Tell whether a place is called as parameters are, or is beside one in a list or a dictionary."""
+    holder = place.holder.rpartition(".")[2]
+    if isinstance(place.owner, (list, dict)):
+        return any(k.rpartition("[")[0] == place.holder for k in known) or PARAMETERS.search(holder) is not None
+    name = holder if str(place.key) in VALUES and holder else str(place.key)
+    return PARAMETERS.search(name.strip("_")) is not None
+
+
 def _named_after(place: Place, other: Place) -> bool:
     """Tell whether a place is called the gradient of another."""
     if isinstance(place.key, int) and isinstance(other.key, int):  # params[0] and grads[0]
@@ -153,8 +112,18 @@ def _named_after(place: Place, other: Place) -> bool:
     if place.holder == other.holder:
         return _is_derivative(gradient, name) or (name in VALUES and gradient in GRADIENTS)
     if isinstance(other.owner, dict):  # grads["W"] for W, or for params["W"], or grads["dW"]
-        return _same_level(place, other) and (gradient == name or _is_derivative(gradient, name))
+        return _same_level(place, other) and _is_gradient_of(gradient, name)
     return False
+
+
+def _surely_after(place: Place, other: Place) -> bool:
+    """Tell whether a place can only be meant to be the gradient of another: a `g` or `delta` beside `w` is not."""
+    if not _named_after(place, other):
+        return False
+    if place.holder != other.holder or isinstance(place.key, int):
+        return "grad" in other.holder.lower() or not isinstance(other.owner, dict)
+    gradient = _bare(other.key)
+    return len(gradient) > 1 and (gradient.startswith(("d", "grad", "nabla")) or gradient.endswith("grad"))
 
 
 def _is_pair(params: str, grads: str) -> bool:
@@ -176,21 +145,22 @@ def _bare(key: Any) -> str:
     return name.lower().replace("_", "").replace(".", "")
 
 
+def _is_gradient_of(gradient: str, name: str) -> bool:
+    """Tell whether a key of a dictionary of gradients is that of a name: "w" or "dw" for w."""
+    return gradient == name or _is_derivative(gradient, name)
+
+
 def _is_derivative(gradient: str, name: str) -> bool:
     """Tell whether bare names are those of a gradient and of what it belongs to: dw, gradw, wgrad for w."""
     stems = {name, name.removesuffix("s"), name.removesuffix("es"), name.removesuffix("ights"), name + "s"}
     stems |= {"w", "weight", "weights"} if name in ("w", "weight", "weights") else set()
     stems |= {"b", "bias", "biases"} if name in ("b", "bias", "biases") else set()
-    for mark in ("d", "grad", "gradient", "g", "delta", "dl", "dloss", "dld", "nabla", "accgrad", "dj", "dc"):
-        if gradient.startswith(mark) and gradient[len(mark) :] in stems:
-            return True
-    return any(
-        gradient.endswith(m) and gradient[: -len(m)] in stems
-        for m in ("grad", "gradient", "grads", "gradients", "g", "d", "bar", "delta")
+    return any(gradient.startswith(m) and gradient[len(m) :] in stems for m in BEFORE) or any(
+        gradient.endswith(m) and gradient[: -len(m)] in stems for m in AFTER
     )
 
 
-def _resembles(place: Place, other: Place, candidates: list[Place], changed: Mapping[str, Place]) -> bool:
+def _resembles(place: Place, other: Place, candidates: Sequence[Place], changed: Mapping[str, Place]) -> bool:
     """Tell whether a place is the one gradient-like array of its shape beside the one parameter of that shape."""
     if place.holder != other.holder or not _bare(other.key).startswith(("d", "grad", "delta", "nabla", "g")):
         return False

@@ -66,6 +66,8 @@ class Report:
         The first wrong line.
     formula
         The generated formula of what is wrong.
+    unchecked
+        Arrays of a layer that its result depends on, and of which no gradient was found.
     """
 
     title: str
@@ -77,6 +79,7 @@ class Report:
     culprit: WrongLine | None = None
     formula: str = ""
     notes: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     forward: Listing | None = None
     adjoint: Listing | None = None
@@ -91,6 +94,25 @@ class Report:
         """The comparisons and conditions that do not hold."""
         conditions = [c for c in (*self.conditions, *self.variations) if not c.holds and not c.remark]
         return [*(c for c in self.comparisons if not c.right), *conditions]
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in a few words."""
+        if not self.right:
+            return "WRONG"
+        return "right" if not self.unchecked else f"right, but not checked for {', '.join(self.unchecked)}"
+
+    @property
+    def open_question(self) -> list[str]:
+        """What the user is to say of the arrays that were not checked."""
+        if not self.unchecked:
+            return []
+        first = self.unchecked[0]
+        return [
+            f"no gradient found for {', '.join(self.unchecked)}, on which the result depends: is it a constant?",
+            f"then say constants=[{first!r}]; if it is a parameter, say where its gradient is: "
+            f"gradients={{{first!r}: '...'}}",
+        ]
 
     def require(self) -> Report:
         """Return the report if nothing is wrong.
@@ -108,7 +130,7 @@ class Report:
         return "\n".join(self._lines())
 
     def _lines(self) -> list[str]:
-        lines = [f"{self.title}: {'right' if self.right else 'WRONG'}"]
+        lines = [f"{self.title}: {self.verdict}", *(f"  {line}" for line in self.open_question)]
         lines += [f"  {e}" for e in self.errors]
         for c in sorted(self.comparisons, key=lambda c: c.right):
             lines += _indented(str(c))
@@ -157,6 +179,7 @@ class Report:
         return {
             "title": self.title,
             "right": self.right,
+            "not_checked": self.unchecked,
             "errors": self.errors,
             "reference": self.reference,
             "comparisons": [_comparison(c) for c in self.comparisons],

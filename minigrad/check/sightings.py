@@ -45,6 +45,8 @@ class Sighting:
         name = self.assignment.name.rsplit(".", 1)[-1].lower()
         if known is not None and known.kind == "value" and name.startswith(("d", "grad")) and len(name) > 1:
             misnamed = True  # called a gradient
+        if self.form and bool(self.meant) and any(c in self.assignment.name for c in ".["):
+            misnamed = True  # a gradient that is left in an attribute is a result: its shape counts
         return self.status != "right" or misnamed or self.same_as is not None
 
     @property

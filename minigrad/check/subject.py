@@ -223,10 +223,11 @@ class Subject:
             elif structure.kind is None:
                 parts = [gradient]
             else:
-                parts, came_structure = tree.flatten(gradient)
+                parts, came_structure = tree.flatten(_none_as_leaf(argument, gradient))
                 where = f"{name_of(self.adjoint)}: the gradient of {self.arguments[i]}"
                 tree.check_same(structure, came_structure, where)
-            found += [part for leaf, part in zip(leaves, parts, strict=True) if is_float(leaf)]
+            pairs = zip(leaves, parts, strict=True)
+            found += [None if part is _NONE else part for leaf, part in pairs if is_float(leaf)]
         return found
 
     def random_cotangents(self, rng: np.random.Generator) -> Arrays:
@@ -245,6 +246,20 @@ class Subject:
         other = replace(self, args=tree.map(cast, self.args), kwargs=tree.map(cast, self.kwargs))
         other.whole = tree.leaves(other.call(other.leaves))
         return other
+
+
+_NONE = object()
+
+
+def _none_as_leaf(argument: Any, gradient: Any) -> Any:
+    """Return a tree of gradients in which None, where the argument has an array, is a leaf as well."""
+    if gradient is None:
+        return _NONE if is_float(argument) else None
+    if isinstance(gradient, dict) and isinstance(argument, dict):
+        return {k: _none_as_leaf(argument.get(k), x) for k, x in gradient.items()}
+    if type(gradient) in (list, tuple) and isinstance(argument, (list, tuple)) and len(gradient) == len(argument):
+        return type(gradient)(_none_as_leaf(a, x) for a, x in zip(argument, gradient, strict=True))
+    return gradient
 
 
 def argument_names(f: Callable[..., Any], n: int) -> list[str]:

@@ -47,7 +47,12 @@ def forward_name(name: str, names: Sequence[str], mapping: Mapping[str, str]) ->
     >>> forward_name("grad_scores", ["q", "scores"], {})
     ('scores', 'gradient')
     """
-    name = name.rsplit(".", 1)[-1].strip("[]'\"")
+    if name in mapping:
+        return mapping[name], "gradient"
+    name, bracket, key = name.rsplit(".", 1)[-1].partition("[")
+    if bracket:  # grads["W"] is the gradient of W
+        found = forward_name(key.strip("]'\""), names, mapping)
+        return (found[0], "gradient") if found is not None and name.lstrip("_")[:1] in ("d", "g") else found
     if name in mapping:
         return mapping[name], "gradient"
     if name in names:

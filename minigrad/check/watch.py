@@ -24,6 +24,7 @@ __all__ = ["Assignment", "Returned", "Watch"]
 
 _NO_FUNCTIONS = ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>")
 _MOST = 4000  # assignments to keep: a loop over elements makes many
+_MOST_HELD = 64  # attributes or elements to look at
 
 
 @dataclass
@@ -181,9 +182,9 @@ class _Frame:
         for (owner, key), mark in _marks(statement, values):
             if owner not in statement.binds and self.marks.get((owner, key), _UNBOUND) != mark:
                 value = _look(values[owner], key)
-                replacement = self.watch.note(key.strip(".") or owner, value, self, statement)
+                replacement = self.watch.note(owner + key, value, self, statement)
                 if replacement is not None:
-                    _put(values[owner], key, value, replacement)
+                    _put(values[owner], key, replacement)
         for name, replacement in changes:
             values[name] = replacement  # the interpreter writes it back when the trace function has returned
 
@@ -197,30 +198,42 @@ def _marks(statement: Statement, values: Any) -> Iterator[tuple[tuple[str, str],
         value = values.get(name)
         if isinstance(value, np.ndarray):
             yield (name, ""), fingerprint(value)
-        elif isinstance(value, dict):
-            for key, held in value.items():
-                if isinstance(held, np.ndarray):
-                    yield (name, f"[{key!r}]"), (id(held), fingerprint(held))
-        elif statement.attributes or name == "self":
-            for key, held in getattr(value, "__dict__", {}).items():
-                if isinstance(held, np.ndarray):
-                    yield (name, f".{key}"), (id(held), fingerprint(held))
+        elif isinstance(value, (dict, list)) or statement.attributes or name == "self":
+            for path, holder, key in _inside(value):
+                held = holder[key]
+                yield (name, path), (id(held), fingerprint(held) if isinstance(held, np.ndarray) else repr(held))
 
 
-def _look(owner: Any, key: str) -> Any:
-    if not key:
+def _inside(value: Any, depth: int = 2) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the arrays and numbers in an object, a dictionary or a list: path, what holds it, attribute or key."""
+    holder = value if isinstance(value, (dict, list)) else getattr(value, "__dict__", None)
+    if not isinstance(holder, (dict, list)) or len(holder) > _MOST_HELD:
+        return
+    for key, held in list(holder.items() if isinstance(holder, dict) else enumerate(holder)):
+        path = f"[{key!r}]" if holder is value else f".{key}"
+        if isinstance(held, (np.ndarray, np.generic, float)):
+            yield path, holder, key
+        elif depth > 1:
+            yield from ((path + rest, inner, k) for rest, inner, k in _inside(held, depth - 1))
+
+
+def _place(owner: Any, path: str) -> tuple[Any, Any]:
+    return next((holder, key) for p, holder, key in _inside(owner) if p == path)
+
+
+def _look(owner: Any, path: str) -> Any:
+    if not path:
         return owner
-    return getattr(owner, key[1:]) if key.startswith(".") else {f"[{k!r}]": v for k, v in owner.items()}[key]
+    holder, key = _place(owner, path)
+    return holder[key]
 
 
-def _put(owner: Any, key: str, value: Any, replacement: Any) -> None:
-    if not key:
-        if np.shape(replacement) == owner.shape:
-            owner[...] = replacement
-    elif key.startswith("."):
-        setattr(owner, key[1:], replacement)
-    else:
-        owner[next(k for k in owner if f"[{k!r}]" == key)] = replacement
+def _put(owner: Any, path: str, replacement: Any) -> None:
+    if path:
+        holder, key = _place(owner, path)
+        holder[key] = replacement
+    elif np.shape(replacement) == owner.shape:
+        owner[...] = replacement
 
 
 def _leaves(value: Any) -> list[tuple[str, Any]]:
