@@ -240,10 +240,19 @@ def _reshaped(r: Rewriter, eq: Equation, x: Atom, used: Counter[Atom]) -> None:
         and out.shape == kept_shape(reduced.inputs[0].shape, reduced.params.get("axis"))
     ):
         r.emit(reduced.op, reduced.inputs, out, reduced, **{**reduced.params, "keepdims": True})
+    elif reduced is not None and reduced.of and used[reduced.outs[0]] == 1 and out.shape == _without_axes(reduced):
+        r.emit(reduced.op, reduced.inputs, out, reduced, **{**reduced.params, "keepdims": False})
     elif first is x and eq.op is not scatter:
         r.add(replace(eq, inputs=(x,)))
     else:
         r.emit(RESHAPE, (first,), out, eq, shape=out.shape)
+
+
+def _without_axes(eq: Equation) -> tuple[int, ...]:
+    """Return the shape of a reduction that does not keep its axes."""
+    shape = eq.inputs[0].shape
+    axes = normal_axes(eq.params.get("axis"), len(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in axes)
 
 
 def _only_adds_axes(eq: Equation) -> bool:

@@ -532,3 +532,64 @@ def test_an_assignment_that_is_spelt_out(assign):
 
     x = np.arange(6.0).reshape(3, 2)
     np.testing.assert_array_equal(minigrad.grad(f, x), [[0, 0], [2, 3 + 2 * 3], [4, 5]])
+
+
+# ---- views of views -----------------------------------------------------------------------------
+
+
+def operations(f, *args):
+    return [eq.op.name for eq in minigrad.trace(f, *args).equations]
+
+
+def test_the_second_half_of_an_update_records_nothing():
+    def f(x):
+        y = np.sin(x)
+        y[1] *= 2  # Python assigns y[1] to y[1] once it has been multiplied
+        y[0][1:] += 1
+        return y
+
+    assert operations(f, X).count("setitem") == 2
+    check(f, X)
+
+
+def test_a_write_through_many_views_is_one_write():
+    def f(x):
+        y = np.sin(x)
+        views = [y]
+        for _ in range(20):
+            views.append(views[-1][1:])
+        views[-1][0] = 2 * x[0]
+        return views[5] * 3
+
+    x = generator("views").normal(size=30).round(2)
+    names = operations(f, x)
+    assert names.count("setitem") == 1 and names.count("getitem") == 2, names
+    check(f, x)
+
+
+def test_a_write_through_a_view_that_was_turned():
+    def f(x):
+        y = np.sin(x)
+        y.T[1][1:] = x[0, :1] * 2
+        y[:, 1:].T[:, 0] *= x[1, 0]
+        y.reshape(3, 2)[1:][0] += 1
+        return y
+
+    check(f, X)
+
+
+@pytest.mark.parametrize("part", [lambda y: y[0], lambda y: y.T[1], lambda y: y], ids=["row", "column", "whole"])
+def test_a_mask_takes_no_rows_of_values(part):
+    def f(x):
+        y = np.sin(x)
+        view = part(y)
+        view[view > -2] = np.ones((1, int(np.sum(plain(view) > -2))))
+        return y
+
+    def plain(t):
+        return minigrad.stop_gradient(t)
+
+    with pytest.raises(TypeError, match="NumPy boolean array indexing assignment requires a 0 or 1-dimensional input"):
+        f(X)
+    with pytest.raises(TypeError, match="NumPy boolean array indexing assignment requires a 0 or 1-dimensional input"):
+        minigrad.vjp(f, X)

@@ -8,7 +8,7 @@ import pytest
 
 import minigrad
 from emitting import assert_same, on_the_tape, run
-from minigrad.emit import adjoint_function, emit_adjoint
+from minigrad.emit import adjoint_function, emit_adjoint, emit_forward
 from minigrad.errors import MissingAdjoint
 
 rng = np.random.default_rng(5)
@@ -112,6 +112,114 @@ def test_a_name_that_means_something_else_is_not_used():
     assert_same(run(emitted.function(), gradient, [X, W], {}), wanted, 1e-14)
 
 
+# ---- parts of arrays ----------------------------------------------------------------------------
+
+
+def both(f, *args):
+    """Return the statements of the adjoint and of the function, after executing them."""
+    g, wanted = on_the_tape(f, list(args), {})
+    for tidy in (False, True):
+        emitted = emit_adjoint(f, *args, tidy=tidy)
+        assert_same(run(emitted.function(), g, list(args), {}), wanted, 1e-14 * tidy)
+        forward = emit_forward(f, *args, tidy=tidy)
+        np.testing.assert_array_equal(forward.function()(*args), f(*args))
+    return statements(emitted), statements(forward)
+
+
+def test_slices_print_as_slices():
+    def f(x):
+        out = np.sin(x)
+        out[:, :, 0] *= 0.5
+        return out
+
+    adjoint, forward = both(f, rng.normal(size=(2, 3, 4)))
+    assert adjoint == ["dout = np.copy(g)", "dout[:, :, 0] *= 0.5", "dx = dout * np.cos(x)"]
+    assert forward == ["out = np.sin(x)", "out[:, :, 0] *= 0.5"]
+
+
+def test_parts_of_parts_are_one_index():
+    def f(x):
+        out = np.sin(x)
+        out[0][1] = 2 * x[1][2]
+        row = out[1]
+        row[1:] += 1.0
+        return out
+
+    adjoint, forward = both(f, rng.normal(size=(2, 3)))
+    assert "dout[0, 1] = 0" in adjoint and "dx[1, 2] += 2 * g[0, 1]" in adjoint
+    assert "out[0, 1] = 2 * x[1][2]" in forward and "out[1, 1:] = row[1:] + 1.0" in forward
+
+
+def test_what_is_filled_part_by_part_is_taken_part_by_part():
+    def f(x):
+        out = np.zeros_like(x)
+        for i in range(3):
+            out[i] = 2 * x[i]
+            out[i] += x[2 - i]
+        return out
+
+    adjoint, _ = both(f, X)
+    assert adjoint[:3] == ["dx = np.zeros_like(x)", "dx[0] = g[2]", "dx[2] = 2 * g[2]"]
+    assert not [line for line in adjoint if "copy" in line or "dout" in line]
+
+
+def test_a_split_is_put_together_in_one_array():
+    def f(a):
+        i, o = np.split(a, 2, axis=1)
+        return np.sin(i) * o
+
+    adjoint, _ = both(f, X)
+    assert adjoint[-3:] == ["da = np.zeros_like(a)", "da[:, 2:] = do", "da[:, :2] = di"]
+
+
+def test_stacks_are_stacks():
+    adjoint, _ = both(lambda x: np.tanh(np.stack([x[0], np.sin(x[1]), x[2]], axis=1)), X)
+    assert "out = np.tanh(np.stack([x[0], np.sin(x[1]), x[2]], axis=1))" in adjoint
+    assert "dx[2] = dstack[:, 2]" in adjoint
+
+
+def test_np_add_at_is_written_in_place():
+    def f(x, y, rows):
+        out = np.sin(x)
+        np.add.at(out, rows, y)
+        return out * out
+
+    emitted = emit_adjoint(f, X, X + 1, np.array([0, 2, 0]))
+    assert statements(emitted)[:2] == ["out = np.sin(x)", "np.add.at(out, rows, y)"] and not emitted.constants
+    both(f, X, X + 1, np.array([0, 2, 0]))
+
+
+def test_values_assigned_where_indices_repeat():
+    """Which value stays is worked out from the indices that the function is given, not from those of the call."""
+
+    def f(x, rows):
+        out = np.zeros_like(x)
+        out[rows] = x
+        return out
+
+    emitted = emit_adjoint(f, X, np.array([0, 1, 2]))
+    rows = np.array([1, 0, 1])
+    g, wanted = on_the_tape(f, [X, rows], {})
+    assert_same([emitted.function()(g, X, rows)], wanted, 0)
+
+
+def test_sums_that_vanish_are_left_out():
+    def softmax(x):
+        e = np.exp(x - x.max(axis=-1, keepdims=True))
+        return e / e.sum(axis=-1, keepdims=True)
+
+    adjoint, _ = both(softmax, X)
+    assert adjoint[-1] == "dx = out * (g - np.sum(g * out, axis=-1, keepdims=True))" and len(adjoint) == 3
+
+
+def test_constants_have_their_dtype_in_the_docstring():
+    mask = rng.random((3, 4)) < 0.5
+    emitted = emit_adjoint(lambda x: np.where(mask, x, 0), X)
+    assert "mask (3, 4) bool: constants of <lambda>; `emit_adjoint(...).constants` has them." in emitted.text
+    text = minigrad.adjoint_source(lambda z, w: z * w, X + 1j, X)
+    assert "z (3, 4), w (3, 4) float64 -> dz (3, 4), dw (3, 4) float64; complex128" in text
+
+
 # ---- arguments and results ----------------------------------------------------------------------
 
 Pair = namedtuple("Pair", "a b")
@@ -190,7 +298,7 @@ def test_arrays_from_outside_are_further_arguments():
     assert emitted.constants.keys() == {"inner", "OUTSIDE"}
     assert emitted.constants["inner"] is inner
     assert "def f_adjoint(g, x, OUTSIDE, inner):" in emitted.text
-    assert "OUTSIDE (3, 4), inner (4, 4): values that f had from elsewhere." in emitted.text
+    assert "OUTSIDE (3, 4), inner (4, 4): constants of f; `emit_adjoint(...).constants` has them." in emitted.text
     assert "dx = g * OUTSIDE @ inner.T" in emitted.text
     g, wanted = on_the_tape(f, [X], {})
     assert_same([emitted.function()(g, X)], wanted, 1e-14)

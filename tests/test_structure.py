@@ -19,9 +19,9 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 # A file or folder may import those before it in its list, never one after it.
 LAYERS = {
     "minigrad": [
-        "errors", "shapes", "tree", "fingerprint", "op", "special", "zero", "require", "rules", "protocol", "tensor",
-        "array", "tape", "transforms", "custom", "jacobians", "program", "names", "trace", "debug", "simplify",
-        "commandline", "emit", "compiler", "check", "testing", "__main__", "__init__",
+        "errors", "shapes", "slices", "tree", "fingerprint", "op", "special", "zero", "require", "rules", "protocol",
+        "tensor", "array", "tape", "transforms", "custom", "jacobians", "program", "names", "trace", "debug",
+        "simplify", "commandline", "emit", "compiler", "check", "testing", "__main__", "__init__",
     ],
     "minigrad_nn": [
         "layers", "masks", "rope", "attention", "tiled", "adjoints", "model", "init", "schedule", "optim", "tokenizer",

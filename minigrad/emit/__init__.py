@@ -7,6 +7,7 @@ from typing import Any
 
 from minigrad.custom import is_differentiable
 from minigrad.emit.source import Emitted, write_adjoint, write_forward
+from minigrad.emit.stacking import stacks
 from minigrad.emit.tidy import tidy as tidied
 from minigrad.errors import SourceLine, user_frame
 from minigrad.simplify import simplify
@@ -83,7 +84,7 @@ def emit_adjoint(f: Callable[..., Any], *args: Any, tidy: bool = True, **kwargs:
 def emit_forward(f: Callable[..., Any], *args: Any, tidy: bool = True, **kwargs: Any) -> Emitted:
     """Return what `forward_source` returns together with the constants, ready to be executed."""
     program, _ = adjoint_program(f, *args, **kwargs)
-    return write_forward(f, simplify(program) if tidy else program, args, kwargs, not tidy, _caller())
+    return write_forward(f, simplify(stacks(program)) if tidy else program, args, kwargs, not tidy, _caller())
 
 
 def _caller() -> SourceLine | None:

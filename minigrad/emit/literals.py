@@ -116,6 +116,8 @@ def array_in_words(x: np.ndarray, written_out: bool = True) -> Text | None:
         place = [":" if n != 1 else "None" for n in x.shape]
         tail = "" if x.ndim == 1 else f"[{', '.join(place)}]"
         return Text(f"np.arange({x.size}{dtype}){tail}")
+    if x.dtype == np.int64 and x.size > 1 and np.array_equal(flat, np.arange(x.size)):
+        return Text(f"np.arange({x.size}).reshape({shape[1:-1]})")
     if x.ndim == 2 and x.size > 1:
         rows, columns = x.shape
         if rows == columns and np.array_equal(x, np.eye(rows)):
@@ -123,6 +125,8 @@ def array_in_words(x: np.ndarray, written_out: bool = True) -> Text | None:
         if np.array_equal(x, np.tri(rows, columns, columns - rows)):
             more = "" if rows == columns else f", {columns}, {columns - rows}"
             return Text(f"np.tri({rows}{more}{_keyword(typed)})")
+        if np.array_equal(x, np.triu(np.ones_like(x), 1)):
+            return Text(f"np.triu(np.ones({shape}{typed}), 1)")
     text = f"np.array({_nested(x)}{dtype})" if x.size <= MOST_ELEMENTS and written_out else ""
     return Text(text) if 0 < len(text) <= MOST_CHARACTERS else None
 

@@ -10,13 +10,14 @@ from minigrad.op import OPS
 from minigrad.program import Atom, Const, Equation, Program, Var
 from minigrad.rules.index import cast, gather, getitem, scatter
 from minigrad.shapes import normal_axes
-from minigrad.simplify import CONJ, MULTIPLY, NEGATIVE, REAL, RESHAPE, RESHAPING, Rewriter, permutation, uses
+from minigrad.simplify import CONJ, DIVIDE, MULTIPLY, NEGATIVE, REAL, RESHAPE, RESHAPING, Rewriter, permutation, uses
+from minigrad.slices import as_index, in_full
 
 __all__ = ["matrices"]
 
 MATMUL, SWAPAXES, TRANSPOSE = OPS[np.matmul], OPS[np.swapaxes], OPS[np.transpose]
 IMAG, COPY, WHERE, SUM = OPS[np.imag], OPS[np.copy], OPS[np.where], OPS[np.sum]
-LINEAR_IN_FIRST = {NEGATIVE, CONJ, REAL, IMAG, cast, getitem, gather, scatter, SUM, *RESHAPING}
+LINEAR_IN_FIRST = {NEGATIVE, DIVIDE, CONJ, REAL, IMAG, cast, getitem, gather, scatter, SUM, *RESHAPING}
 LINEAR_IN_ANY = {MULTIPLY, MATMUL}
 
 
@@ -78,16 +79,16 @@ def _unfolded(r: Rewriter, eq: Equation) -> tuple[Atom, Atom] | None:
 def _one_of(r: Rewriter, eq: Equation) -> tuple[Any, ...] | None:
     """Return the index x[..., 0] for an axis that is cut to length 1, x[..., :1], and then dropped."""
     cut = r.made.get(r.now(eq.inputs[0]))  # type: ignore[arg-type]
-    if cut is None or cut.op is not getitem or not isinstance(cut.params["index"], tuple):
+    if cut is None or cut.op is not getitem:
         return None
-    index, shape = cut.params["index"], cut.inputs[0].shape
-    if len(index) != len(shape) or not all(isinstance(i, slice) for i in index):
+    shape = cut.inputs[0].shape
+    full = in_full(shape, cut.params["index"])
+    if len(full) != len(shape):
         return None
-    spans = [item.indices(n) for item, n in zip(index, shape, strict=True)]
-    cuts = [axis for axis, n in enumerate(cut.outs[0].shape) if n == 1 and shape[axis] > 1]
-    if len(cuts) != 1 or tuple(n for axis, n in enumerate(cut.outs[0].shape) if axis != cuts[0]) != eq.outs[0].shape:
+    one = [i[0] if isinstance(i, range) and len(i) == 1 < n else i for i, n in zip(full, shape, strict=True)]
+    if tuple(len(i) for i in one if isinstance(i, range)) != eq.outs[0].shape:
         return None
-    return tuple(spans[axis][0] if axis == cuts[0] else item for axis, item in enumerate(index))
+    return as_index(shape, one)
 
 
 def _column(r: Rewriter, x: Atom) -> Atom | None:

@@ -74,7 +74,7 @@ def write_adjoint(
     gradients = writer.write_outputs(labels)
     rest = list(gradients)
     values = [built(tree.structure(args[i]), rest, signature.names[i]) for i in wrt]
-    results = [f"{name} {atom.shape}" for name, atom in zip(gradients, program.outputs, strict=True)]
+    results = [typed(name, x, _usual(program)) for name, x in zip(gradients, program.outputs, strict=True)]
     head = [f"Adjoint of {described(f)}.", "", *_typed(program, scope, results)]
     return _function(program, signature, head + _remarks(f, program, scope), writer.lines, values, caller)
 
@@ -92,23 +92,33 @@ def write_forward(
     signature = Signature(f, args, kwargs, list(program.inputs), scope)
     writer = ForwardWriter(program, scope)
     values = [built(program.notes["result"], writer.write_outputs(), "out")]
-    head = [f"{described(f)}.", "", *_typed(program, scope, [str(atom.shape) for atom in program.outputs])]
+    head = [f"{described(f)}.", "", *_typed(program, scope, [typed("", x, _usual(program)) for x in program.outputs])]
     return _function(program, signature, head + _remarks(f, program, scope), writer.lines, values, caller)
 
 
 def _typed(program: Program, scope: Scope, results: list[str]) -> list[str]:
     """Return what the docstring says of the shapes, and of the dtype that most have."""
-    usual = program.inputs[0].dtype if program.inputs else np.dtype(float)
-    given = [f"{scope.names[v]} {v.shape}" + ("" if v.dtype == usual else f" {v.dtype}") for v in program.inputs]
+    usual = _usual(program)
+    given = [typed(scope.names[v], v, usual) for v in program.inputs]
     return _wrapped([*given, "->", *results], f"; {usual}")
+
+
+def _usual(program: Program) -> np.dtype[Any]:
+    return program.inputs[0].dtype if program.inputs else np.dtype(float)
+
+
+def typed(name: str, x: Any, usual: np.dtype[Any]) -> str:
+    """Return the name and the shape of an array, and its dtype where that is another than most have."""
+    return f"{name} {x.shape}".strip() + ("" if x.dtype == usual else f" {x.dtype}")
 
 
 def _remarks(f: Callable[..., Any], program: Program, scope: Scope) -> list[str]:
     """Return what the docstring says of values that are no arguments, and of those that Python code looked at."""
     remarks: list[str] = []
     if scope.constants:
-        values = [f"{n} {v.shape}" if isinstance(v, np.ndarray) else f"{n}()" for n, v in scope.constants.items()]
-        remarks += _wrapped(values, f": values that {called(f)} had from elsewhere.")
+        usual = _usual(program)
+        values = [typed(n, v, usual) if isinstance(v, np.ndarray) else f"{n}()" for n, v in scope.constants.items()]
+        remarks += _wrapped(values, f": constants of {called(f)}; `emit_adjoint(...).constants` has them.")
     places = dict.fromkeys(Path(where.split("    ")[0]).name for _, where in program.notes.get("reads", []))
     if places:
         remarks += _wrapped(list(places), ": Python code looked at values here; for others it may go another way.")

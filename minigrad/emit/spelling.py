@@ -24,6 +24,7 @@ from minigrad.emit.literals import (
 )
 from minigrad.emit.own import call_text, defaults_of, is_numpys, spell_own
 from minigrad.emit.scope import Scope
+from minigrad.emit.stacking import stack
 from minigrad.op import OPS, Op
 from minigrad.program import Const, Equation, Var
 from minigrad.rules.index import cast, gather, getitem
@@ -33,7 +34,7 @@ from minigrad.simplify import permutation
 from minigrad.special import erf
 from minigrad.zero import zero_stays_zero
 
-__all__ = ["spell"]
+__all__ = ["shorter", "spell"]
 
 INFIX: dict[Op, tuple[str, int]] = {
     OPS[f]: spelt
@@ -66,8 +67,8 @@ FLIPPED = {
     )
 }
 PREFIX = {OPS[np.negative]: "-", OPS[np.invert]: "~"}
-POWER_OP, TRANSPOSE, RESHAPE, CONCATENATE, EINSUM, MULTI_DOT = (
-    OPS[f] for f in (np.power, np.transpose, np.reshape, np.concatenate, np.einsum, np.linalg.multi_dot)
+POWER_OP, TRANSPOSE, RESHAPE, CONCATENATE, COPY, EINSUM, MULTI_DOT = (
+    OPS[f] for f in (np.power, np.transpose, np.reshape, np.concatenate, np.copy, np.einsum, np.linalg.multi_dot)
 )
 BY_PLACE = {"shape", "axis1", "axis2", "source", "destination", "axes"}  # parameters written without their names
 
@@ -143,14 +144,16 @@ def _reduction(eq: Equation, operands: list[Text], params: dict[str, Any], scope
 
 def _index(eq: Equation, operands: list[Text], params: dict[str, Any], scope: Scope) -> Text:
     x, *arrays = operands
-    index = params["index"] if eq.of is None else _shorter(params["index"], eq.inputs[0].shape)
+    index = params["index"] if eq.of is None else shorter(params["index"], eq.inputs[0].shape)
     return Text(f"{x.at_least(ATOM)}[{index_text(index, [a.code for a in arrays])}]")
 
 
-def _shorter(index: Any, shape: tuple[int, ...]) -> Any:
+def shorter(index: Any, shape: tuple[int, ...]) -> Any:
     """Return an index in fewer words: x[:, :, 0:2] as x[..., :2]."""
     if not isinstance(index, tuple) or len(index) != len(shape) or not all(isinstance(i, (slice, int)) for i in index):
         return index
+    if len(index) <= 3 and all(isinstance(i, int) or i == slice(None) for i in index):
+        return index  # x[:, :, 0] is how people write it
     items: list[Any] = []
     for item, n in zip(index, shape, strict=True):
         if isinstance(item, int):
@@ -218,13 +221,17 @@ def _expand_dims(eq: Equation, operands: list[Text], params: dict[str, Any], sco
     return _reshape(eq, operands, {}, scope)
 
 
-def _concatenate(eq: Equation, operands: list[Text], params: dict[str, Any], scope: Scope) -> Text:
+def _joined(name: str, operands: list[Text], params: dict[str, Any], scope: Scope) -> Text:
     parts = Text(f"[{', '.join(o.code for o in operands)}]")
-    return call_text("np.concatenate", [parts], _keywords(np.concatenate, {"axis": 0, **params}, scope))
+    return call_text(name, [parts], _keywords(np.concatenate, {"axis": 0, **params}, scope))
 
 
 def _multi_dot(eq: Equation, operands: list[Text], params: dict[str, Any], scope: Scope) -> Text:
     return call_text(eq.op.name, [Text(f"[{', '.join(o.code for o in operands)}]")], [])
+
+
+def _copy(eq: Equation, operands: list[Text], params: dict[str, Any], scope: Scope) -> Text:
+    return call_text("np.copy", operands, _keywords(np.copy, params, scope) if scope.exact else [])  # the layout
 
 
 def _einsum(eq: Equation, operands: list[Text], params: dict[str, Any], scope: Scope) -> Text:
@@ -265,9 +272,11 @@ SPECIAL: dict[Op, Speller] = {
     OPS[np.broadcast_to]: _broadcast,
     OPS[np.expand_dims]: _expand_dims,
     ravel: lambda eq, operands, params, scope: call_text("np.ravel", operands, _keywords(np.ravel, params, scope)),
-    CONCATENATE: _concatenate,
+    CONCATENATE: lambda eq, operands, params, scope: _joined("np.concatenate", operands, params, scope),
     MULTI_DOT: _multi_dot,
     EINSUM: _einsum,
+    COPY: _copy,
+    stack: lambda eq, operands, params, scope: _joined("np.stack", operands, params, scope),
     POWER_OP: _power,
     zero_stays_zero: _zero_stays_zero,
     erf: _erf,

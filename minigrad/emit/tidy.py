@@ -14,7 +14,10 @@ import numpy as np
 from minigrad.emit.algebra import Product, common_factor, groups, merged, natural_dtype, natural_shape
 from minigrad.emit.building import SUM, Builder
 from minigrad.emit.matrices import matrices
+from minigrad.emit.parts import parts
 from minigrad.emit.reading import PRODUCTS, SUMS
+from minigrad.emit.stacking import stacks
+from minigrad.emit.vanishing import without_vanishing_sums
 from minigrad.program import Atom, Const, Equation, Program, Var
 from minigrad.shapes import kept_shape, normal_axes
 from minigrad.simplify import BROADCAST, simplify
@@ -27,8 +30,9 @@ MOST_ROUNDS = 12  # each takes one more layer of a formula into another
 def tidy(program: Program) -> Program:
     """Return the program of an adjoint in the form that a person would write."""
     before: list[Any] = []
+    program = stacks(program)
     for _ in range(MOST_ROUNDS):
-        program = simplify(_Arithmetic(simplify(matrices(program))).rewritten())
+        program = simplify(_Arithmetic(simplify(matrices(without_vanishing_sums(parts(program))))).rewritten())
         now = [(eq.op, len(eq.inputs)) for eq in program.equations]
         if now == before:
             break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from minigrad.emit.literals import ATOM, Text
@@ -9,8 +10,8 @@ from minigrad.emit.scope import Scope
 from minigrad.emit.spelling import spell
 from minigrad.errors import SourceLine
 from minigrad.program import Atom, Const, Equation, Program, Var
-from minigrad.rules.index import gather, getitem, scatter
-from minigrad.simplify import BROADCAST, NEGATIVE, permutation, uses
+from minigrad.rules.index import assign, cast, gather, getitem, scatter
+from minigrad.simplify import ADD, BROADCAST, NEGATIVE, permutation, uses
 from minigrad.zero import zero_stays_zero
 
 __all__ = ["Line", "Writer", "is_view"]
@@ -75,6 +76,22 @@ class Writer:
         self.pending: dict[Atom, Text] = {}  # formulas that are not written yet, for they are part of another
         self.fresh: set[Atom] = set()  # arrays that a statement of this function made
         self.lines: list[Line] = []
+        self.places = {eq: i for i, eq in enumerate(program.equations)}
+        self.last_read = self.last_reads()
+
+    def last_reads(self) -> dict[Atom, float]:
+        """Return the place of the equation in whose statement a value, or a view of it, is read for the last time."""
+        last: dict[Atom, float] = dict.fromkeys(self.program.outputs, math.inf)
+        for eq, place in reversed(self.places.items()):
+            waits = [out for out in eq.outs if is_view(eq) or self.waits(eq, out)]
+            read = max([place, *(last.get(out, 0) for out in waits)])
+            for x in eq.inputs:
+                last[x] = max(last.get(x, 0), read)
+        return last
+
+    def waits(self, eq: Equation, out: Var) -> bool:
+        """Tell whether what an equation computes is written where it is used, not where it stands."""
+        return not eq.several and self.is_inlined(out)
 
     def write(self) -> list[Line]:
         """Return the statements for all equations."""
@@ -160,7 +177,7 @@ class Writer:
 
     def name(self, var: Var, eq: Equation) -> str:
         """Return a name for a variable: the user's, that of the gradient of something, or one that says what it is."""
-        of = self.gradients.get(var)
+        of = self.of(var, eq)
         if var.name and (of is None or var.name != f"d{of.name}" or var in self.program.outputs):
             return var.name
         if eq.op in (getitem, gather) and not var.name:
@@ -172,12 +189,21 @@ class Writer:
                 known = self.name(of, self.made[of])
             if known is not None and known.isidentifier():
                 return f"d{known}"
+        if eq.op is cast and eq.inputs[0].dtype.kind in "iu":
+            return "count"
         name = NAMES.get(eq.op.name) or eq.op.name.rsplit(".", 1)[-1]
         return name if name.isidentifier() else "value"
 
+    def of(self, var: Var, eq: Equation) -> Var | None:
+        """Return what a variable is the gradient of: itself, or as soon as parts have been added to it."""
+        reader = self.readers.get(var)
+        if var not in self.gradients and eq.op in (assign, scatter, ADD) and eq.of and reader and reader.op is ADD:
+            return self.gradients.get(reader.outs[0])
+        return self.gradients.get(var)
+
     def assign(self, var: Var, code: str, eq: Equation) -> None:
         """Write `name = code`."""
-        name = self.scope.names.get(var) or self.scope.define(var, self.name(var, eq), self.gradients.get(var))
+        name = self.scope.names.get(var) or self.scope.define(var, self.name(var, eq), self.of(var, eq))
         self.line(f"{name} = {code}", eq, self.typed(var))
         if not is_view(eq):
             self.fresh.add(var)

@@ -116,9 +116,8 @@ def assigned_adjoint(g, arrays, index):
         return taken
     shape = shape_of(taken)
     number = np.arange(np.prod(shape, dtype=int)).reshape(shape)
-    last = np.full(shape_of(g), -1)
-    last[join_index(index, arrays)] = number
-    return np.where(last[join_index(index, arrays)] == number, taken, 0)
+    last = gather(assign(np.full(shape_of(g), -1), number, *arrays, index=index), *arrays, index=index)
+    return np.where(last == number, taken, 0)
 
 
 scatter = Op(_scatter, "g *arrays", (lambda g, arrays, index: _gathered(g, arrays, index), None), "scatter")

@@ -30,16 +30,16 @@ def multi_head_attention_adjoint(g, x, weights, q_rope, k_rope):
     x1 = zero_centred_rms_norm[..., 0::2]                                    # (2, 4, 3, 2)
     x2 = zero_centred_rms_norm[..., 1::2]                                    # (2, 4, 3, 2)
     # rope.py  return np.stack([x1 * cos - x2 * sin, x2 * cos + x1 * sin], axis=-1).reshape(x.shape)
-    expand_dims = np.expand_dims(x1 * q_rope[0] - x2 * q_rope[1], axis=-1)   # (2, 4, 3, 2, 1)
-    expand_dims_2 = np.expand_dims(x2 * q_rope[0] + x1 * q_rope[1], axis=-1)  # (2, 4, 3, 2, 1)
-    q = np.reshape(np.concatenate([expand_dims, expand_dims_2], axis=-1), (2, 4, 3, 4))  # (2, 4, 3, 4)
+    difference = x1 * q_rope[0] - x2 * q_rope[1]                             # (2, 4, 3, 2)
+    stack = np.stack([difference, x2 * q_rope[0] + x1 * q_rope[1]], axis=-1)  # (2, 4, 3, 2, 2)
+    q = np.reshape(stack, (2, 4, 3, 4))                                      # (2, 4, 3, 4)
     # rope.py
     x1_2 = zero_centred_rms_norm_2[..., 0::2]                                # (2, 2, 3, 2)
     x2_2 = zero_centred_rms_norm_2[..., 1::2]                                # (2, 2, 3, 2)
     # rope.py
-    expand_dims_3 = np.expand_dims(x1_2 * k_rope[0] - x2_2 * k_rope[1], axis=-1)  # (2, 2, 3, 2, 1)
-    expand_dims_4 = np.expand_dims(x2_2 * k_rope[0] + x1_2 * k_rope[1], axis=-1)  # (2, 2, 3, 2, 1)
-    k = np.reshape(np.concatenate([expand_dims_3, expand_dims_4], axis=-1), (2, 2, 3, 4))  # (2, 2, 3, 4)
+    difference_2 = x1_2 * k_rope[0] - x2_2 * k_rope[1]                       # (2, 2, 3, 2)
+    stack_2 = np.stack([difference_2, x2_2 * k_rope[0] + x1_2 * k_rope[1]], axis=-1)  # (2, 2, 3, 2, 2)
+    k = np.reshape(stack_2, (2, 2, 3, 4))                                    # (2, 2, 3, 4)
     # attention.py  return x.reshape(*leading, heads // groups, groups * length, width)
     fold_groups = np.reshape(q, (2, 2, 6, 4))                                # (2, 2, 6, 4)
     # attention.py  scores = (fold_groups(q, groups) @ np.swapaxes(k, -1, -2)) * (1 / math.sqrt(q.shape ...
@@ -67,24 +67,24 @@ def multi_head_attention_adjoint(g, x, weights, q_rope, k_rope):
     # adjoint of attention.py
     dweights_2 = np.reshape(dproduct @ np.swapaxes(v, -1, -2), weights_2.shape)  # (2, 4, 3, 3)
     # adjoint of layers.py
-    difference = dweights_2 - np.sum(dweights_2 * weights_2, axis=-1, keepdims=True)  # (2, 4, 3, 3)
+    difference_3 = dweights_2 - np.sum(dweights_2 * weights_2, axis=-1, keepdims=True)  # (2, 4, 3, 3)
     # adjoint of attention.py
-    dscores = np.reshape(weights_2 * difference, scores.shape)               # (2, 2, 6, 3)
+    dscores = np.reshape(weights_2 * difference_3, scores.shape)             # (2, 2, 6, 3)
     # adjoint of attention.py
     dproduct_2 = 0.5 * dscores                                               # (2, 2, 6, 3)
     dk = np.swapaxes(dproduct_2, -1, -2) @ fold_groups                       # (2, 2, 3, 4)
     # adjoint of rope.py
-    djoined = np.reshape(dk, (2, 2, 3, 2, 2))                                # (2, 2, 3, 2, 2)
-    dx2_2 = djoined[..., 1] * k_rope[0] - djoined[..., 0] * k_rope[1]        # (2, 2, 3, 2)
-    dx1_2 = djoined[..., 1] * k_rope[1] + djoined[..., 0] * k_rope[0]        # (2, 2, 3, 2)
+    dstack_2 = np.reshape(dk, (2, 2, 3, 2, 2))                               # (2, 2, 3, 2, 2)
+    dx2_2 = dstack_2[..., 1] * k_rope[0] - dstack_2[..., 0] * k_rope[1]      # (2, 2, 3, 2)
+    dx1_2 = dstack_2[..., 1] * k_rope[1] + dstack_2[..., 0] * k_rope[0]      # (2, 2, 3, 2)
     # adjoint of rope.py
     dzero_centred_rms_norm_2 = np.zeros_like(zero_centred_rms_norm_2)        # (2, 2, 3, 4)
     dzero_centred_rms_norm_2[..., 1::2] = dx2_2
     dzero_centred_rms_norm_2[..., 0::2] = dx1_2
     # adjoint of rope.py
-    djoined_2 = np.reshape(dproduct_2 @ k, (2, 4, 3, 2, 2))                  # (2, 4, 3, 2, 2)
-    dx2 = djoined_2[..., 1] * q_rope[0] - djoined_2[..., 0] * q_rope[1]      # (2, 4, 3, 2)
-    dx1 = djoined_2[..., 1] * q_rope[1] + djoined_2[..., 0] * q_rope[0]      # (2, 4, 3, 2)
+    dstack = np.reshape(dproduct_2 @ k, (2, 4, 3, 2, 2))                     # (2, 4, 3, 2, 2)
+    dx2 = dstack[..., 1] * q_rope[0] - dstack[..., 0] * q_rope[1]            # (2, 4, 3, 2)
+    dx1 = dstack[..., 1] * q_rope[1] + dstack[..., 0] * q_rope[0]            # (2, 4, 3, 2)
     # adjoint of rope.py
     dzero_centred_rms_norm = np.zeros_like(zero_centred_rms_norm)            # (2, 4, 3, 4)
     dzero_centred_rms_norm[..., 1::2] = dx2
@@ -98,7 +98,7 @@ def multi_head_attention_adjoint(g, x, weights, q_rope, k_rope):
     drmsnorm = dzero_centred_rms_norm * added                                # (2, 4, 3, 4)
     dweights_q_norm = np.sum(dzero_centred_rms_norm * rmsnorm, axis=(0, 1, 2))  # (4,)
     # adjoint of layers.py
-    difference_2 = drmsnorm - rmsnorm * np.mean(drmsnorm * rmsnorm, axis=-1, keepdims=True)  # (2, 4, 3, 4)
+    difference_4 = drmsnorm - rmsnorm * np.mean(drmsnorm * rmsnorm, axis=-1, keepdims=True)  # (2, 4, 3, 4)
     # adjoint of layers.py
     dweights_v = np.reshape(x, (-1, 6)).T @ np.reshape(np.swapaxes(dv, -2, -3), (6, 8))  # (6, 8)
     # adjoint of attention.py
@@ -107,7 +107,7 @@ def multi_head_attention_adjoint(g, x, weights, q_rope, k_rope):
     product_2 = np.reshape(np.swapaxes(dv, -2, -3), (2, 3, 8)) @ weights["v"].T  # (2, 3, 6)
     dweights_k = np.reshape(x, (-1, 6)).T @ np.reshape(dreshaped, (6, 8))    # (6, 8)
     # adjoint of attention.py
-    dreshaped_2 = np.swapaxes(difference_2 / root, -2, -3)                   # (2, 3, 4, 4)
+    dreshaped_2 = np.swapaxes(difference_4 / root, -2, -3)                   # (2, 3, 4, 4)
     # adjoint of layers.py
     added_3 = product_2 + np.reshape(dreshaped, (2, 3, 8)) @ weights["k"].T  # (2, 3, 6)
     dx = added_3 + np.reshape(dreshaped_2, (2, 3, 16)) @ weights["q"].T      # (2, 3, 6)

@@ -6,21 +6,15 @@ def negative_log_likelihood_adjoint(g, scores, y):
 
     g (), scores (5, 3), y (5,) int64 -> dscores (5, 3); float64
     """
-    # golden_files.py  shifted = scores - np.max(scores, axis=1, keepdims=True)
-    top = np.max(scores, axis=1, keepdims=True)                      # (5, 1)
-    shifted = scores - top                                           # (5, 3)
+    # golden_files.py
+    shifted = scores - np.max(scores, axis=1, keepdims=True)        # (5, 3)
     # golden_files.py  logp = shifted - np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
-    exp = np.exp(shifted)                                            # (5, 3)
+    exp = np.exp(shifted)                                           # (5, 3)
 
     # adjoint of golden_files.py  return -np.sum(logp[np.arange(len(y)), y]) / len(y)
-    dlogp = np.zeros((5, 3))                                         # (5, 3)
+    dlogp = np.zeros((5, 3))                                        # (5, 3)
     dlogp[np.arange(5), y] = -g / 5
     # adjoint of golden_files.py
-    product = exp * np.sum(dlogp, axis=-1, keepdims=True)            # (5, 3)
-    dshifted = dlogp - product / np.sum(exp, axis=1, keepdims=True)  # (5, 3)
-    # adjoint of golden_files.py
-    equal = scores == top                                            # (5, 3) bool
-    cast = np.maximum(np.sum(equal, axis=-1, keepdims=True), 1).astype(np.float64)  # (5, 1)
-    chosen = np.where(equal, -np.sum(dshifted, axis=-1, keepdims=True) / cast, 0)  # (5, 3)
-    dscores = dshifted + chosen                                      # (5, 3)
+    product = exp * np.sum(dlogp, axis=-1, keepdims=True)           # (5, 3)
+    dscores = dlogp - product / np.sum(exp, axis=1, keepdims=True)  # (5, 3)
     return dscores

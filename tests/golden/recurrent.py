@@ -5,7 +5,7 @@ def forward_adjoint(g, x, h, Wx, Wh, b):
     """Adjoint of forward (golden_files.py).
 
     g (2, 4), x (2, 2, 3), h (2, 4) -> dx (2, 2, 3), dh (2, 4); float64
-    Wx (3, 4), Wh (4, 4), b (4,): values that forward had from elsewhere.
+    Wx (3, 4), Wh (4, 4), b (4,): constants of forward; `emit_adjoint(...).constants` has them.
     """
     # golden_files.py  h = np.tanh(x[:, t] @ self.Wx + h @ self.Wh + self.b)
     h_2 = np.tanh(x[:, 0] @ Wx + h @ Wh + b)    # (2, 4)
