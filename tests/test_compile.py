@@ -360,3 +360,21 @@ def test_kernels_go_elsewhere_where_the_cache_cannot_be_written(tmp_path, monkey
         assert cache_folder() == tmp_path / "new" / "kernels"
     finally:
         cache_folder.cache_clear()
+
+
+@pytest.mark.parametrize("power", [1, 2])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_row_number_that_is_none_is_refused_and_nothing_is_written(backend, power):
+    table, ids = np.arange(12.0).reshape(4, 3), np.array([1, -4, 3])
+
+    def step(table, ids):
+        return table - minigrad.grad(lambda t: (np.take(t, ids, axis=0) ** power).sum(), table)
+
+    compiled = compile(step, donate=0, backend=backend)
+    wanted = step(table, ids)
+    same(compiled(table.copy(), ids), wanted, 1e-12)
+    for wrong in (4, -5):
+        before = table.copy()
+        with pytest.raises(IndexError, match=f"index {wrong} is out of bounds for axis 0 with size 4"):
+            compiled(table, np.array([1, wrong, 3]))
+        np.testing.assert_array_equal(table, before)

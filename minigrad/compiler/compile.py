@@ -247,7 +247,7 @@ def _pair(program: Program, args: Sequence[Any], donate: tuple[int, ...]) -> dic
     return pairs
 
 
-def _numba_steps(memory: Memory) -> list[tuple[Step, list[Equation]]]:
+def _numba_steps(memory: Memory, separate: bool = False) -> list[tuple[Step, list[Equation]]]:
     from minigrad.compiler.numba_backend import numba_steps
 
-    return numba_steps(memory)
+    return numba_steps(memory, separate)

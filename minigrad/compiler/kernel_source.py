@@ -3,6 +3,9 @@
 Shapes, strides and offsets are literals in the source, so that the compiler sees plain loops over contiguous memory.
 A row is gone through in stages, one more after each reduction over it: what a later stage needs of an earlier one is
 kept in a row of scratch memory, which stays in the first-level cache.
+
+A kernel does one part of several, a span of the rows. What is reduced over the rows each part reduces for itself; a
+second kernel, `finish`, then adds these up in order, so that the result does not depend on timing.
 """
 
 from __future__ import annotations
@@ -24,18 +27,20 @@ __all__ = ["Kernel", "write_kernel"]
 
 TYPES = {"float32": "f4", "float64": "f8", "int64": "i8", "int32": "i4", "bool": "b1"}
 WHERE = OPS[np.where]
-ENOUGH_WORK = 200_000  # elements times equations: about 50 microseconds, where sharing begins to pay
+ENOUGH_WORK = 15_000  # elements times equations: a few microseconds, where sharing begins to pay
+LANES = 16  # numbers: a part of a row begins at a multiple of this, so that vectors are whole
 
 
 @dataclass
 class Kernel:
-    """The source of a kernel and the buffers to call it with."""
+    """The source of a kernel, and the table of what it is called with."""
 
     source: str
-    buffers: list[Buffer]
-    types: list[str]  # numba's, of their arrays
-    equations: list[Equation]
-    parallel: bool
+    buffers: list[Buffer]  # the first entries of its table
+    partial: list[int]  # the others: bytes of memory in which each part keeps what it has reduced
+    shared: bool  # whether every thread does a part; otherwise one does it all
+    scratch: int  # bytes that each thread needs
+    finish: bool  # whether there is a second kernel, to be run when all parts are done
 
 
 def write_kernel(plan: Plan, group: Group, threads: int = 1) -> Kernel:
@@ -130,80 +135,117 @@ class _KernelWriter:
 
     # --- the source
 
-    def _buffer(self, b: Buffer) -> str:
+    def _memory(self, b: Buffer) -> int:
+        """Return the number of a buffer in the table."""
         if b not in self.buffers:
             self.buffers.append(b)
-        return f"m{self.buffers.index(b)}"
+        return self.buffers.index(b)
+
+    def _load(self, memory: int | str, i: str) -> str:
+        return f"load({self._name(memory)}, {i}, {self._number(memory)}, MEMORIES)"
+
+    def _store(self, memory: int | str, i: str, value: str) -> str:
+        return f"store({self._name(memory)}, {i}, {value}, {self._number(memory)}, MEMORIES)"
+
+    def _name(self, memory: int | str) -> str:
+        return memory if isinstance(memory, str) else f"m{memory}"
+
+    def _number(self, memory: int | str) -> str:
+        return f"{memory.upper()}" if isinstance(memory, str) else str(memory)
 
     def write(self) -> Kernel:
         """Return the source: loops over the rows, and in them the stages."""
-        threads = self._threads()
+        axis = self._shared_axis()
+        shared = axis is not None
         for a in self.strides:
-            self._buffer(self.plan.views[a].buffer)
+            self._memory(self.plan.views[a].buffer)
         for v in self.group.late:
-            self._buffer(self.plan.views[v].buffer)
+            self._memory(self.plan.views[v].buffer)
+        self.partial = {v: f"e{i}" for i, v in enumerate(self.group.late)} if shared else {}
         self.scratch: dict[Var, str] = {}
-        row = self._row()
-        body = [f"{name} = np.empty({self.n}, {TYPES[v.dtype.name]})" for v, name in self.scratch.items()]
-        loops = []
-        for i, n in enumerate(self.rows):
-            span = f"p * {n} // {threads}, (p + 1) * {n} // {threads}" if threads > 1 and i == 0 else f"{n}"
-            loops.append("    " * i + f"for i{i} in range({span}):")
-        body += loops + ["    " * len(self.rows) + line for line in row]
-        before, after = self._totals(threads, body)
-        if threads > 1:
-            body = [f"for p in prange({threads}):", *_indent(body)]
-        lines = [f"def kernel({', '.join(f'm{i}' for i in range(len(self.buffers)))}):"]
-        lines += _indent([*before, *body, *after])
-        written = {self.plan.views[v].buffer for v in self.stored}
-        types = [_array_type(b, b not in written) for b in self.buffers]
-        return Kernel("\n".join(lines) + "\n", self.buffers, types, self.group.equations, threads > 1)
+        self.span = "range(low, high)" if axis == len(self.rows) else f"range({self.n})"
+        body = self._row()
+        for i, n in reversed(list(enumerate(self.rows))):
+            body = [f"for i{i} in {'range(low, high)' if i == axis else f'range({n})'}:", *_indent(body)]
+        before, after = self._totals(shared)
+        lines = [*self._tables(), *self._scratch(), *before, *_span(axis, (*self.rows, self.n)), *body, *after]
+        names = [*self.partial.values(), *self.scratch.values()]
+        numbers = [f"{name.upper()} = {len(self.buffers) + i}" for i, name in enumerate(names)]
+        numbers.append(f"MEMORIES = {len(self.buffers) + len(names)}")
+        source = [*numbers, "", "", "@kernel", "def run(part, parts, scratch, table):", *_indent(lines)]
+        if self.partial:
+            source += ["", "", "@kernel", "def finish(part, parts, scratch, table):", *_indent(self._finish())]
+        partial = [self.threads * self._each(v) * v.dtype.itemsize for v in self.partial]
+        size = sum(self._padded(v) for v in self.scratch)
+        return Kernel("\n".join(source) + "\n", self.buffers, partial, shared, size, bool(self.partial))
 
-    def _threads(self) -> int:
-        """Return among how many threads the rows are shared: one for small groups, as threads cost a microsecond."""
+    def _shared_axis(self) -> int | None:
+        """Return the axis whose length is shared among the parts: that of the elements is the last; or None."""
         if self.threads == 1 or prod(self.group.domain or ()) * len(self.group.equations) < ENOUGH_WORK:
-            return 1
-        if not self.rows:  # one long row
-            if self.n % self.threads:
-                return 1
-            self.n //= self.threads
-            self.rows = (self.threads,)
-            self.strides = {a: (s[0] * self.n, s[0]) for a, s in self.strides.items()}
-        return self.threads if self.rows[0] >= self.threads else 1
+            return None
+        for axis, n in enumerate(self.rows):
+            if n % self.threads == 0 or n >= 8 * self.threads:
+                return axis
+        whole_rows = all(kind == "all" for kind in self.reduces.values()) and not any(map(self._per_row, self.own))
+        if whole_rows and self.n >= LANES * self.threads:
+            return len(self.rows)
+        return next((axis for axis, n in enumerate(self.rows) if n >= self.threads), None)
 
-    def _totals(self, threads: int, body: list[str]) -> tuple[list[str], list[str]]:
-        """Return the code before and after the loops that sets up and stores what is reduced over the rows.
+    def _tables(self) -> list[str]:
+        types = [TYPES[b.dtype.name] for b in self.buffers]
+        lines = [f"m{i} = pointer(table, {i}, {type_})" for i, type_ in enumerate(types)]
+        return lines + [
+            f"{name} = pointer(table, {len(self.buffers) + i}, {TYPES[v.dtype.name]})"
+            for i, (v, name) in enumerate(self.partial.items())
+        ]
 
-        Each thread adds up a total of its own, and these are added in order: the result does not depend on timing.
-        """
+    def _scratch(self) -> list[str]:
+        lines, start = [], 0
+        for v, name in self.scratch.items():
+            lines.append(f"{name} = place(scratch + {start}, {TYPES[v.dtype.name]})")
+            start += self._padded(v)
+        return lines
+
+    def _padded(self, v: Var) -> int:
+        return -(-self.n * v.dtype.itemsize // 64) * 64
+
+    def _each(self, v: Var) -> int:
+        """Return how many numbers a part keeps of what is reduced over the rows: whole cache lines."""
+        return -(-(self.n if self.reduces[v] == "rows" else 1) // 16) * 16
+
+    def _totals(self, shared: bool) -> tuple[list[str], list[str]]:
+        """Return the code before and after the loops that sets up and stores what is reduced over the rows."""
         before, after = [], []
-        first = []
         for v in self.group.late:
-            name, view, type_ = self._late(v), self.plan.views[v], TYPES[v.dtype.name]
-            place = f"{self._buffer(view.buffer)}[{view.offset}:{view.offset + self.n}]"
+            memory, start = self._total(v)
             if self.reduces[v] == "rows":
-                if threads == 1:
-                    before += [f"{name} = {place}", f"{name}[:] = 0"]
-                else:
-                    before.append(f"each_{name} = np.zeros(({threads}, {self.n}), {type_})")
-                    first.append(f"{name} = each_{name}[p]")
-                    after += [f"whole_{name} = {place}", f"for j in range({self.n}):"]
-                    terms = " + ".join(f"each_{name}[{p}, j]" for p in range(threads))
-                    after.append(f"    whole_{name}[j] = {terms}")
-                continue
-            store = f"{self._buffer(view.buffer)}[{view.offset}] = {type_}({name})"
-            if threads == 1:
-                before.append(f"{name} = {self._identity(v, 'f8')}")
-                after.append(store)
+                zero = self._store(memory, f"{start} + j", f"{TYPES[v.dtype.name]}(0)")
+                before += [f"for j in range({self.n}):", f"    {zero}"]
             else:
-                before.append(f"each_{name} = np.empty({threads}, f8)")
-                first.append(f"{name} = {self._identity(v, 'f8')}")
-                body.append(f"each_{name}[p] = {name}")
-                after.append(f"{name} = {self._identity(v, 'f8')}")
-                after += [self._accumulate(self.own[v], name, f"each_{name}[{p}]") for p in range(threads)]
-                after.append(store)
-        body[:0] = first
+                before.append(f"{self._late(v)} = {self._identity(v, 'f8')}")
+                after.append(self._store(memory, start, f"{TYPES[v.dtype.name]}({self._late(v)})"))
         return before, after
+
+    def _total(self, v: Var) -> tuple[int | str, str]:
+        """Return where a part reduces over the rows: in memory of its own, or where the result belongs."""
+        if v in self.partial:
+            return self.partial[v], f"part * {self._each(v)}"
+        view = self.plan.views[v]
+        return self._memory(view.buffer), str(view.offset)
+
+    def _finish(self) -> list[str]:
+        """Return the code that adds up what the parts have reduced, in order."""
+        lines = self._tables()
+        for v, name in self.partial.items():
+            view, type_ = self.plan.views[v], TYPES[v.dtype.name]
+            memory, n = self._memory(view.buffer), self.n if self.reduces[v] == "rows" else 1
+            lines += [f"for j in range({n}):", f"    total = {self._load(name, 'j')}"]
+            for part in range(1, self.threads):
+                lines.append(
+                    "    " + self._accumulate(self.own[v], "total", self._load(name, f"{part * self._each(v)} + j"))
+                )
+            lines.append("    " + self._store(memory, f"{view.offset} + j", f"{type_}(total)"))
+        return lines
 
     def _late(self, v: Var) -> str:
         return f"total{[*self.group.late].index(v)}"
@@ -215,30 +257,23 @@ class _KernelWriter:
     def _row(self) -> list[str]:
         """Return the code of one row."""
         lines: list[str] = []
-        self.at: dict[Atom, str] = {}  # operand -> the name of its row
+        self.at: dict[Atom, tuple[int, str]] = {}  # operand -> its memory, and where in it element j is
         self.values: dict[Atom, str] = {}  # numbers per row
         for k, (a, strides) in enumerate(self.strides.items()):
             view = self.plan.views[a]
             start = " + ".join([str(view.offset), *(f"i{i} * {s}" for i, s in enumerate(strides[:-1]) if s)])
-            name, step = f"x{k}", strides[-1]
-            if step == 1 and self.n > 1:
-                lines.append(f"{name} = {self._buffer(view.buffer)}[{start}:{start} + {self.n}]")
-                self.at[a] = f"{name}[j]"
-            else:
-                lines.append(f"{name} = {start}")
-                self.at[a] = f"{self._buffer(view.buffer)}[{name}{f' + j * {step}' if step else ''}]"
-                if self._is_row_operand(a):
-                    if a not in self.own:
-                        lines.append(f"v{k} = {self.at[a]}")
-                        self.values[a] = f"v{k}"
+            step = strides[-1]
+            lines.append(f"x{k} = {start}")
+            index = {0: f"x{k}", 1: f"x{k} + j"}.get(step, f"x{k} + j * {step}")
+            self.at[a] = (self._memory(view.buffer), index)
+            if step == 0 and self.n > 1 and a not in self.own:
+                lines.append(f"v{k} = {self._load(*self.at[a])}")
+                self.values[a] = f"v{k}"
         for stage in range(self.n_stages):
             lines += self._numbers(stage)
             lines += self._loop(stage)
         lines += self._numbers(self.n_stages)
         return lines
-
-    def _is_row_operand(self, a: Atom) -> bool:
-        return self.strides[a][-1] == 0 and self.n > 1
 
     def _numbers(self, stage: int) -> list[str]:
         """Return the equations of one number per row that can be computed before the loop of a stage."""
@@ -262,7 +297,7 @@ class _KernelWriter:
         return lines
 
     def _store_number(self, v: Var) -> list[str]:
-        return [f"{self.at[v]} = {self.values[v]}"] if v in self.strides else []
+        return [self._store(*self.at[v], self.values[v])] if v in self.strides else []
 
     def _loop(self, stage: int) -> list[str]:
         """Return the loop over the elements of a row for one stage, and the reductions it feeds."""
@@ -279,7 +314,9 @@ class _KernelWriter:
                 value = self._value(eq.inputs[0], local, body)
                 kind, type_ = self.reduces[out], TYPES[out.dtype.name]
                 if kind == "rows":
-                    body.append(f"{self._late(out)}[j] += {value}")
+                    memory, start = self._total(out)
+                    total = self._load(memory, f"{start} + j")
+                    body.append(self._store(memory, f"{start} + j", f"{total} + {value}"))
                     continue
                 name = f"a{len(self.values)}_{len(before)}"
                 before.append(f"{name} = {self._identity(out, type_)}")
@@ -295,11 +332,11 @@ class _KernelWriter:
             body.append(f"{name} = {self._expression(eq, local, body)}")
             local[out] = name
             if out in self.strides:
-                body.append(f"{self.at[out]} = {name}")
+                body.append(self._store(*self.at[out], name))
             elif self._needed_later(out, stage):
                 self.scratch[out] = f"s{len(self.scratch)}"
-                body.append(f"{self.scratch[out]}[j] = {name}")
-        return [*before, f"for j in range({self.n}):", *_indent(body), *after]
+                body.append(self._store(self.scratch[out], "j", name))
+        return [*before, f"for j in {self.span}:", *_indent(body), *after]
 
     def _needed_later(self, v: Var, stage: int) -> bool:
         return any(v in eq.inputs and self.stage[eq.outs[0]] > stage for eq in self.group.equations)
@@ -319,9 +356,9 @@ class _KernelWriter:
         if a in local:
             return local[a]
         assert body is not None, "a number per row depends on elements"
-        source = self.at[a] if a in self.strides else f"{self.scratch[a]}[j]"  # type: ignore[index]
+        memory, index = self.at[a] if a in self.strides else (self.scratch[a], "j")  # type: ignore[index]
         name = f"l{len(local)}_{len(body)}"
-        body.append(f"{name} = {source}")
+        body.append(f"{name} = {self._load(memory, index)}")
         local[a] = name
         return name
 
@@ -345,9 +382,16 @@ class _KernelWriter:
         return template.format(*typed).replace("T(", f"{type_}(")
 
 
-def _array_type(buffer: Buffer, readonly: bool) -> str:
-    name = "boolean" if buffer.dtype.name == "bool" else buffer.dtype.name
-    return f"types.Array(types.{name}, 1, 'C', readonly={readonly})"
+def _span(axis: int | None, lengths: tuple[int, ...]) -> list[str]:
+    """Return the code for the part of an axis that is to be gone through."""
+    if axis is None:
+        return []
+    n = lengths[axis]
+    if axis < len(lengths) - 1:
+        return [f"low, high = part * {n} // parts, (part + 1) * {n} // parts"]
+    low = f"part * {n} // parts // {LANES} * {LANES}"
+    high = f"((part + 1) * {n} // parts // {LANES} * {LANES} if part + 1 < parts else {n})"
+    return [f"low, high = {low}, {high}"]
 
 
 def _literal(value: Any) -> str:

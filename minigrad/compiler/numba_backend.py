@@ -1,4 +1,8 @@
-"""Running a plan with numba: every group is a kernel of its own, compiled once and cached on disk by its content."""
+"""Running a plan with numba: every group is a kernel of its own, compiled once and cached on disk by its content.
+
+Kernels, products of matrices and rows taken by index need no Python. Those that follow each other are one list, which
+a crew of threads works through; whatever else there is runs in between, with NumPy.
+"""
 
 from __future__ import annotations
 
@@ -8,85 +12,231 @@ import importlib.util
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-
-from minigrad.compiler.kernel_source import Kernel, write_kernel
-from minigrad.compiler.numpy_backend import Memory, Step, equation_step
-from minigrad.program import Equation
-
-__all__ = ["numba_steps"]
-
-_HEADER = '''"""A kernel written by minigrad, for the elementary functions of version {version}."""
+from types import ModuleType
+from typing import Any
 
 import numpy as np
-from numba import njit, prange, types
+
+from minigrad.compiler.crew import crew
+from minigrad.compiler.kernel_source import write_kernel
+from minigrad.compiler.numpy_backend import Memory, Step, equation_step
+from minigrad.compiler.products import Blas, product
+from minigrad.compiler.rowfuse import Group
+from minigrad.compiler.rows_by_number import check_numbers, rows_by_number, takes_rows
+from minigrad.program import Equation
+
+__all__ = ["crew_loop", "numba_steps"]
+
+_HEADER = '''"""A kernel written by minigrad, for its functions of version {version}."""
+
 from math import cos, sin, sqrt
+
+import numpy as np
+from numba import cfunc, types
+
+from minigrad.compiler.native import load, place, pointer, store
 from minigrad.compiler.vector_math import erf, exp, expm1, log, log1p, maximum, minimum, tanh
 
 f4, f8, i8, i4, b1 = np.float32, np.float64, np.int64, np.int32, np.bool_
 INF, NAN = np.inf, np.nan
-
-
-@njit(
-    {signature},
+kernel = cfunc(
+    types.void(types.int64, types.int64, types.int64, types.int64),
     cache=True,
-    nogil=True,
     error_model="numpy",
     fastmath={{"reassoc", "contract", "nsz", "arcp"}},
-    parallel={parallel},
+    _nrt=False,  # no memory is allocated
 )
 '''
 
-# Only the loop over the threads is parallel; numba's own rewriting of array expressions would cost compile time.
-PRANGE = (
-    "{'comprehension': False, 'prange': True, 'numpy': False, 'reduction': False, "
-    "'setitem': False, 'stencil': False, 'fusion': False}"
-)
 
-_loaded: dict[str, Callable[..., None]] = {}
+@dataclass
+class Instruction:
+    """A kernel to be run by a crew."""
+
+    function: int  # its address
+    table: np.ndarray  # int64: what it is called with
+    shared: bool  # every thread does a part; otherwise one thread does it all
+    reads: list[tuple[int, int]]  # spans of addresses
+    writes: list[tuple[int, int]]
+    equations: list[Equation]
+    keep: list[np.ndarray] = field(default_factory=list)  # memory that the table points to
 
 
-def numba_steps(memory: Memory) -> list[tuple[Step, list[Equation]]]:
-    """Return the steps of a plan, each with the equations it computes."""
-    import numba
+def numba_steps(memory: Memory, separate: bool = False) -> list[tuple[Step, list[Equation]]]:
+    """Return the steps of a plan, each with the equations it computes; `separate` makes each kernel one."""
+    from numba import config
 
-    threads = numba.get_num_threads()
+    blas = Blas.of_scipy()
+    cores: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    threads = cores if blas is not None else 1  # two pools of threads would fight for the cores
     steps: list[tuple[Step, list[Equation]]] = []
+    waiting: list[Instruction] = []
+    scratch = 64
+    runs: list[Run] = []
+
+    def run() -> None:
+        if waiting:
+            runs.append(Run(waiting.copy(), threads, blas))
+            steps.append((runs[-1], [eq for i in waiting for eq in i.equations]))
+            waiting.clear()
+
+    checked: set[Any] = set()
     for group in memory.plan.groups:
-        if group.domain is None:
+        instructions, needs = _instructions(memory, group, threads, blas)
+        scratch = max(scratch, needs)
+        if instructions is None:
+            run()
             steps += [(equation_step(memory, eq), [eq]) for eq in group.equations]
-        else:
-            kernel = write_kernel(memory.plan, group, threads)
-            function = _compiled(kernel)
-            steps.append((partial(function, *(memory.flat[b] for b in kernel.buffers)), group.equations))
+            continue
+        found = takes_rows(group.equations[0])
+        if found is not None and found not in checked:
+            checked.add(found)
+            check = partial(check_numbers, memory.array(found[0]), found[1]), group.equations
+            if memory.plan.views[found[0]].buffer.kind == "arena":
+                run()
+                steps.append(check)
+            else:  # known from the start: nothing is written if a number is wrong
+                steps.insert(0, check)
+        waiting += instructions
+        if separate:
+            run()
+    run()
+    shared = np.zeros((threads, scratch), np.uint8)
+    for each in runs:
+        each.scratch = shared
     return steps
 
 
-def _compiled(kernel: Kernel) -> Callable[..., None]:
-    """Return the compiled kernel: from this process, from disk, or made now."""
-    signature = f"types.void({', '.join(kernel.types)})"
-    source = _HEADER.format(
-        version=_math_version(), signature=signature, parallel=PRANGE if kernel.parallel else "False"
-    )
-    source += kernel.source
+class Run:
+    """A list of instructions as one step."""
+
+    scratch: np.ndarray
+
+    def __init__(self, instructions: list[Instruction], threads: int, blas: Blas | None) -> None:
+        self.instructions = instructions
+        self.crew = crew(threads)
+        self.blas = blas
+        self.list = np.zeros((len(instructions), 4), np.int64)
+        alone = 0
+        for row, i, meet in zip(self.list, instructions, _meetings(instructions), strict=True):
+            row[:] = i.function, i.table.ctypes.data, meet, -1 if i.shared else alone % self.crew.threads
+            alone += not i.shared  # small kernels in turn, each by another thread
+
+    def __call__(self) -> None:
+        if self.blas is None:
+            self.crew.run(self.list, self.scratch)
+            return
+        with self.blas.one_thread():
+            self.crew.run(self.list, self.scratch)
+
+
+def _meetings(instructions: list[Instruction]) -> Iterator[bool]:
+    """Tell for each instruction whether it must wait until all threads have done those before.
+
+    It must if it touches what one of them writes, or writes what one of them touches, since the last meeting.
+    """
+    read: list[tuple[int, int]] = []
+    written: list[tuple[int, int]] = []
+    for i in instructions:
+        meet = _touch(i.reads, written) or _touch(i.writes, written) or _touch(i.writes, read)
+        if meet:
+            read, written = [], []
+        read += i.reads
+        written += i.writes
+        yield meet
+
+
+def _touch(a: list[tuple[int, int]], b: list[tuple[int, int]]) -> bool:
+    return any(start < other_end and other < end for start, end in a for other, other_end in b)
+
+
+def _instructions(
+    memory: Memory, group: Group, threads: int, blas: Blas | None
+) -> tuple[list[Instruction] | None, int]:
+    """Return how a crew computes a group, None if it takes Python, and the bytes of scratch memory a thread needs."""
+    if group.domain is None:
+        eq = group.equations[0]
+        found = product(memory, eq, threads, blas) if blas is not None else None
+        found = found or rows_by_number(memory, eq)
+        return ([found] if found is not None else None), 0
+    kernel = write_kernel(memory.plan, group, threads)
+    compiled = _compiled(kernel.source)
+    arrays = [memory.flat[b] for b in kernel.buffers]
+    own = [np.zeros(n, np.uint8) for n in kernel.partial]
+    table = np.array([a.ctypes.data for a in (*arrays, *own)], np.int64)
+    results = {memory.plan.views[v].buffer for v in memory.plan.outside[group]}
+    late = {memory.plan.views[v].buffer for v in group.late}
+    reads = [span(a) for a in arrays]
+    writes = [span(a) for a, b in zip(arrays, kernel.buffers, strict=True) if b in results]
+    partials = [span(a) for a in own]
+    if not kernel.finish:
+        first = Instruction(compiled.run.address, table, kernel.shared, reads, writes, group.equations)
+        return [first], kernel.scratch
+    first = Instruction(compiled.run.address, table, kernel.shared, reads, writes + partials, group.equations, own)
+    totals = [span(a) for a, b in zip(arrays, kernel.buffers, strict=True) if b in late]
+    last = Instruction(compiled.finish.address, table, False, partials, totals, [])
+    return [first, last], kernel.scratch
+
+
+def span(array: np.ndarray) -> tuple[int, int]:
+    """Return the addresses that a contiguous array takes."""
+    start = array.ctypes.data
+    return start, start + array.nbytes
+
+
+_loaded: dict[str, ModuleType] = {}
+
+
+def _compiled(kernel: str) -> ModuleType:
+    """Return the module of a kernel: from this process, from disk, or made now."""
+    source = _HEADER.format(version=_math_version()) + kernel
+    return _module("kernel", source)
+
+
+def _module(kind: str, source: str) -> ModuleType:
     digest = hashlib.sha256(source.encode()).hexdigest()[:24]
     if digest not in _loaded:
-        _loaded[digest] = _load(f"kernel_{digest}", source)
+        _loaded[digest] = _load(f"{kind}_{digest}", source)
     return _loaded[digest]
+
+
+@functools.cache
+def crew_loop() -> Any:
+    """Return the compiled functions of crew_loop.py."""
+    return _shipped("crew_loop")
+
+
+def product_run() -> int:
+    """Return the address of the kernel of product_loop.py."""
+    return _shipped("product_loop").run.address  # type: ignore[no-any-return]
+
+
+def rows_loop(dtype: str) -> Any:
+    """Return the kernels of rows_loop.py for a dtype."""
+    return _shipped("rows_loop", dtype)
+
+
+@functools.cache
+def _shipped(name: str, dtype: str = "float32") -> ModuleType:
+    """Return a module of this folder, compiled from a copy in the cache: numba's cache would not notice a change."""
+    source = (Path(__file__).parent / f"{name}.py").read_text().replace("types.float32", f"types.{dtype}")
+    return _module(name, f"{source}\n# for the functions of version {_math_version()}\n")
 
 
 @functools.cache
 def _math_version() -> str:
     """Return a digest of the functions that kernels import: numba's cache does not notice when these change."""
     folder = Path(__file__).parent
-    code = b"".join((folder / name).read_bytes() for name in ("vector_math.py", "llvm_value.py"))
+    code = b"".join((folder / name).read_bytes() for name in ("vector_math.py", "llvm_value.py", "native.py"))
     return hashlib.sha256(code).hexdigest()[:12]
 
 
-def _load(name: str, source: str) -> Callable[..., None]:
-    """Import a kernel from a file of its own: numba's cache on disk goes by files."""
+def _load(name: str, source: str) -> ModuleType:
+    """Import a module from a file of its own: numba's cache on disk goes by files."""
     folder = cache_folder()
     path = folder / f"{name}.py"
     if not path.exists():
@@ -98,7 +248,7 @@ def _load(name: str, source: str) -> Callable[..., None]:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    return module.kernel  # type: ignore[no-any-return]
+    return module
 
 
 @functools.cache

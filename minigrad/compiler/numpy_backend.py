@@ -11,6 +11,7 @@ import numpy as np
 from minigrad.compiler.layout import View
 from minigrad.compiler.ops import ELEMENTWISE, REDUCE, is_scalar
 from minigrad.compiler.plan import CONCATENATE, Plan
+from minigrad.compiler.rows_by_number import check_numbers, takes_rows
 from minigrad.op import OPS
 from minigrad.program import Atom, Const, Equation
 from minigrad.rules.index import cast, gather, scatter
@@ -53,8 +54,8 @@ def _aligned(n_bytes: int) -> np.ndarray:
     return raw[start : start + n_bytes]
 
 
-def numpy_steps(memory: Memory) -> list[tuple[Step, list[Equation]]]:
-    """Return the steps of a plan, each with the equations it computes."""
+def numpy_steps(memory: Memory, separate: bool = True) -> list[tuple[Step, list[Equation]]]:
+    """Return the steps of a plan, each with the equations it computes: here always one."""
     return [(equation_step(memory, eq), [eq]) for g in memory.plan.groups for eq in g.equations]
 
 
@@ -77,12 +78,16 @@ def equation_step(memory: Memory, eq: Equation) -> Step:
         return partial(ELEMENTWISE[eq.op][0], *inputs, out=out)
     if eq.op is CONCATENATE and eq.params.get("axis", 0) is not None:
         return _concatenate(memory, eq, inputs, out)
-    if eq.op is gather and len(eq.inputs) == 2 and len(eq.params["index"]) == 1 and inputs[1].dtype.kind in "iu":
-        return partial(np.take, inputs[0], inputs[1], axis=0, out=out, mode="wrap")
+    if eq.op is gather and (found := takes_rows(eq)) is not None:
+        return _take(inputs[0], inputs[1], out, found[1])
     if eq.op is scatter and not eq.inputs[1:]:
         return _fill_slice(out, inputs[0], _tuple(eq.params["index"]))
 
+    rows = takes_rows(eq)
+
     def call() -> None:
+        if rows is not None:
+            check_numbers(inputs[1], rows[1])  # the forward pass that would have failed may not be needed
         result = eq.op.function(*inputs, **eq.params)
         for place, value in zip(outs, result if eq.several else (result,), strict=True):
             np.copyto(place, value, casting="unsafe")
@@ -124,6 +129,14 @@ def _where(condition: np.ndarray, x: Any, y: Any, out: np.ndarray) -> Step:
         np.copyto(out, x, where=condition, casting="unsafe")
 
     return where
+
+
+def _take(x: np.ndarray, numbers: np.ndarray, out: np.ndarray, rows: int) -> Step:
+    def take() -> None:
+        check_numbers(numbers, rows)
+        np.take(x, numbers, axis=0, out=out, mode="wrap")  # where mode is "raise" NumPy copies the result
+
+    return take
 
 
 def _tuple(index: Any) -> tuple[Any, ...]:

@@ -64,10 +64,11 @@ def measure(executable: Any, repeat: int) -> Profile:
     Donated arrays are restored afterwards.
     """
     saved = [(a, a.copy()) for v, a in zip(executable.inputs, executable.bound, strict=True) if v in executable.owned]
-    fastest = [float("inf")] * len(executable.steps)
+    steps = executable.make_steps(executable.memory, separate=True)
+    fastest = [float("inf")] * len(steps)
     with np.errstate(all="ignore"):
         for _ in range(repeat):
-            for i, (step, _) in enumerate(executable.steps):
+            for i, (step, _) in enumerate(steps):
                 start = time.perf_counter()
                 step()
                 fastest[i] = min(fastest[i], time.perf_counter() - start)
@@ -76,7 +77,7 @@ def measure(executable: Any, repeat: int) -> Profile:
     seconds: Counter[Any] = Counter()
     calls: Counter[Any] = Counter()
     traffic: Counter[Any] = Counter()
-    for (_, equations), elapsed in zip(executable.steps, fastest, strict=True):
+    for (_, equations), elapsed in zip(steps, fastest, strict=True):
         key = (" ".join(eq.op.name.removeprefix("np.") for eq in equations), equations[0].outs[0].shape)
         seconds[key] += elapsed  # type: ignore[assignment]
         calls[key] += 1

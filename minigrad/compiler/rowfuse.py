@@ -170,8 +170,16 @@ def _n_operands(target: Group, eq: Equation) -> int:
 
 
 def _ordered(groups: list[Group]) -> list[Group]:
-    """Return the groups so that each comes after those it needs, otherwise as they were."""
+    """Return the groups so that each comes after those it needs: checks of values first, otherwise as they were.
+
+    A check that fails leaves everything as it was, and what comes after the last one needs no Python.
+    """
+    early = 0
+    for i, g in enumerate(groups):
+        if any(eq.op.kind == "effect" for eq in g.equations):
+            early |= g.needs | 1 << i
     done, order, waiting = 0, [], [i for i, g in enumerate(groups) if g.equations]
+    waiting.sort(key=lambda i: not early >> i & 1)
     while waiting:
         ready = next((i for i in waiting if not groups[i].needs & ~done), None)
         assert ready is not None, "groups need each other"
