@@ -28,6 +28,7 @@ class DebugTape(tape.Tape, tape.Observer):
         """Record an op; raise if its result is the first to be non-finite, or float64 out of float32."""
         result = super().record(op, inputs, params)
         for out in result if isinstance(result, tuple) else (result,):
+            _check_given(op, inputs, out)
             what = _new_trouble(out, inputs)
             if what:
                 raise NonFiniteError(
@@ -58,6 +59,28 @@ def _new_trouble(out: Any, inputs: tuple[Any, ...]) -> str | None:
     if np.any(np.isnan(values)):
         return None if any(np.any(np.isnan(x)) for x in numbers) else _place(np.isnan(values), "a NaN")
     return None if any(not np.all(np.isfinite(x)) for x in numbers) else _place(np.isinf(values), "an infinity")
+
+
+def _check_given(op: Op, inputs: tuple[Any, ...], out: Any) -> None:
+    """Raise if the result has a NaN because an input has one: it came from outside, or an earlier op had raised."""
+    if op.kind == "view" or not _has_nan(out):  # a view may be looked at before it is used: np.isnan(x[0])
+        return
+    for x in inputs:
+        if _has_nan(x):
+            raise NonFiniteError(
+                f"{op.name} was given {_place(np.isnan(plain(x)), 'a NaN')}, which no operation made: it was in the "
+                f"data or the parameters already.\n  at     {here()}\n{_facts(op, inputs)}\n"
+                "  fix    look at the array with np.isnan, or leave the NaN out with np.where or np.nansum"
+            )
+
+
+def _has_nan(x: Any) -> bool:
+    values = plain(x)
+    return (
+        isinstance(values, (np.ndarray, np.generic, float, complex))
+        and np.asarray(values).dtype.kind in "fc"
+        and bool(np.any(np.isnan(values)))
+    )
 
 
 def _place(bad: Any, what: str) -> str:
@@ -100,12 +123,13 @@ def debug() -> Iterator[None]:
     """Within this context, raise at the first non-finite value or unwanted float64 of a differentiation.
 
     Every result of the forward pass and every gradient of the backward pass is looked at. The error has the op, the
-    shapes, and the line of the user's code. An infinity that was put in, such as -inf in a mask, is not reported.
+    shapes, and the line of the user's code. An infinity that was put in, such as -inf in a mask, is not reported; a
+    NaN that was put in is, where it reaches a result.
 
     Raises
     ------
     NonFiniteError
-        At the first NaN or infinity that the inputs of an op did not have.
+        At the first NaN or infinity that the inputs of an op did not have, or the first NaN that came in with them.
     DtypeError
         When an op on float32 Tensors gives float64.
     """

@@ -45,6 +45,7 @@ __all__ = [
     "StructureError",
     "UnsupportedError",
     "UnusedParameterWarning",
+    "install_hint",
 ]
 
 
@@ -211,6 +212,11 @@ def user_code() -> Iterator[None]:
         if isinstance(error.__cause__, CutGraphError):
             raise error.__cause__ from None
         raise
+
+
+def install_hint(extra: str) -> str:
+    """Return the command that installs what an extra of minigrad brings."""
+    return f'pip install "minigrad[{extra}]" (in a checkout: pip install -e ".[{extra}]")'
 
 
 def unsupported(name: str, reason: str) -> UnsupportedError:

@@ -147,30 +147,36 @@ def hessian(f: Callable[..., Any], *args: Any) -> Any:
     return jacobian(lambda x, *rest: jacobian(f, x, *rest), *args)
 
 
-def hvp(f: Callable[..., Any], x: Any, v: Any) -> Any:
+def hvp(f: Callable[..., Any], *args: Any) -> Any:
     """Return the product of the hessian of a scalar function with a vector, without forming the hessian.
+
+    `hvp(f, x, v, *rest)` evaluates, for the hessian of `f(x, *rest)`; `hvp(f)` returns the function that does.
 
     Parameters
     ----------
     f
-        A function of an array or tree that returns a real scalar.
-    x
-        Where: a float array or a tree of them.
-    v
-        The vector, of the structure and shapes of x.
+        A function of arrays or trees that returns a real scalar.
+    *args
+        x, where: a float array or a tree of them; v, the vector, of the structure and shapes of x; and what else `f`
+        takes, which is not differentiated.
 
     Returns
     -------
     array or tree
         Like x. It costs about four evaluations of `f` (Pearlmutter 1994, doi:10.1162/neco.1994.6.1.147).
     """
+    if not args:
+        return _deferred(hvp, f)
+    if len(args) < 2:
+        raise TypeError(f"hvp({getattr(f, '__name__', 'f')}, x, v, ...) needs the vector v")
+    x, v, *rest = args
     xs, structure = tree.flatten(x)
     vs, came = tree.flatten(v)
     tree.check_same(structure, came, "hvp: the argument and the vector")
     check_shapes("hvp: the vector", vs, "the argument", [shape_of(leaf) for leaf in xs], tree.paths(x))
 
     def slope(x: Any) -> Any:
-        gradient = value_and_grad(f, x, unused="zero")[1]
+        gradient = value_and_grad(f, x, *rest, unused="zero")[1]
         return sum(tree.leaves(tree.map(lambda g, u: numpy.sum(g * u), gradient, v)))
 
     return value_and_grad(slope, x, unused="zero")[1]

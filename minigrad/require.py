@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.errors import warn
 from minigrad.op import Op
 
-__all__ = ["require"]
+__all__ = ["caution", "require"]
 
 
 def _require(condition: Any, *values: Any, error: Callable[..., Exception]) -> Any:
@@ -37,3 +38,17 @@ def require(condition: Any, error: Callable[..., Exception], *values: Any) -> No
         Arrays that the message needs.
     """
     _op(condition, *values, error=error)
+
+
+def _caution(condition: Any, *, message: str) -> Any:
+    if np.any(condition):
+        warn(message, RuntimeWarning)
+    return condition
+
+
+_caution_op = Op(_caution, "condition", (None,), "minigrad.require.caution", kind="effect")
+
+
+def caution(condition: Any, message: str) -> None:
+    """Warn, as NumPy would, if a condition on values is true anywhere; at every run of a compiled function."""
+    _caution_op(condition, message=message)

@@ -15,10 +15,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from minigrad import protocol
-from minigrad.errors import CutGraphError, here, is_internal, scipy_calls, unsupported, user_frame
+from minigrad.errors import CutGraphError, here, is_internal, unsupported
+from minigrad.leaving import refusal
 from minigrad.op import COMPOSITES, OPS, Op, Recorded
 from minigrad.rules import index as indexing
-from minigrad.rules.special import INSTEAD
 from minigrad.rules.unsupported import METHODS
 from minigrad.shapes import shape_of
 from minigrad.slices import composed
@@ -284,23 +284,6 @@ class Tensor(Recorded):
 
     # --- refusing to become plain data ----------------------------------------------------------------------------
 
-    def _refuse_to_leave(self, what: str) -> NoReturn:
-        frame = user_frame()
-        if frame is not None and _is_assignment(frame):
-            what = "a Tensor was assigned into a plain array, which cannot carry its gradient."
-            fix = "make the array from a Tensor (np.zeros_like(t), np.empty_like(t)) or collect parts with np.stack"
-        else:
-            fix = (
-                "use NumPy functions on it (np.stack or minigrad.array on several), or minigrad.stop_gradient(t) where "
-                "no gradient is wanted"
-            )
-        if calls := scipy_calls():
-            called = next((name for name in calls if name in INSTEAD), calls[0])
-            what = f"{called} converts a Tensor to a plain array, which would lose its gradient."
-            other = f"{fix};\n         minigrad.custom_adjoint gives {called} a gradient"
-            fix = f"write {INSTEAD[called]}" if called in INSTEAD else other
-        raise CutGraphError(f"{what}\n  at     {here()}\n  input  {self.dtype} {self.shape}\n  fix    {fix}")
-
     def _may_be_read(self) -> bool:
         """Tell whether this would be a plain array but for a trace, and that trace is of the present values only."""
         return self._tape.symbolic and not self._tape.any_values
@@ -308,14 +291,14 @@ class Tensor(Recorded):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if self._may_be_read():
             return np.array(self._tape.read(self), dtype)
-        self._refuse_to_leave("a Tensor was converted to a plain array, which would lose its gradient.")
+        raise refusal(self)
 
     def _scalar(self, convert: Callable[[Any], Any]) -> Any:
         if self._slot < 0 and not isinstance(self._value, Recorded):
             return convert(self._value)  # a constant has no gradient to lose
         if self._may_be_read():
             return convert(self._tape.read(self))
-        self._refuse_to_leave(f"a Tensor was converted by {convert.__name__}(), which would lose its gradient.")
+        raise refusal(self, f"by {convert.__name__}()")
 
     def __float__(self) -> float:
         return self._scalar(float)  # type: ignore[no-any-return]
@@ -339,7 +322,7 @@ class Tensor(Recorded):
         """Refuse: a list of Python numbers has no gradient."""
         if self._may_be_read():
             return self._tape.read(self).tolist()
-        self._refuse_to_leave("a Tensor was converted by tolist(), which would lose its gradient.")
+        raise refusal(self, "by tolist()")
 
     def __reduce__(self) -> NoReturn:
         raise CutGraphError(f"a Tensor cannot be pickled: its gradient would be lost ({here()})")
@@ -437,12 +420,6 @@ def _is_already_there(value: Any, base: Tensor, index: Any) -> bool:
         return False
     (op, params), *more = value._steps
     return not more and op is indexing.getitem and bool(params["index"] == index)
-
-
-def _is_assignment(frame: Any) -> bool:
-    """Tell whether the user's code is in the middle of `array[...] = t` or `array[...] += t`."""
-    instruction = next((i for i in dis.get_instructions(frame.f_code) if i.offset == frame.f_lasti), None)
-    return instruction is not None and instruction.opname in ("STORE_SUBSCR", "STORE_SLICE")
 
 
 def _compiled_code_assigns() -> bool:

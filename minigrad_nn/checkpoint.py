@@ -73,6 +73,10 @@ def load(path: str | Path) -> Checkpoint:
         with safetensors.safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}
+    except FileNotFoundError as error:
+        raise CheckpointError(
+            f"there is no checkpoint {path}: `python -m minigrad_nn train --out DIR` writes DIR/model.safetensors"
+        ) from error
     except OSError as error:
         raise CheckpointError(f"cannot read the checkpoint {path}: {error}") from error
     except safetensors.SafetensorError as error:

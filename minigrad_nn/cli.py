@@ -77,7 +77,7 @@ def parser() -> argparse.ArgumentParser:
     command = commands.add_parser("generate", help="continue a text from a checkpoint")
     command.set_defaults(run=run_generate)
     default = Path("checkpoints") / FILE
-    command.add_argument("--checkpoint", metavar="FILE", type=Path, default=default, help=f"({default})")
+    command.add_argument("--checkpoint", metavar="PATH", type=Path, default=default, help=f"file or folder ({default})")
     command.add_argument("--prompt", default="\n", help="text to continue (a line end)")
     command.add_argument("--tokens", type=int, default=500, metavar="N", help="characters to add (500)")
     command.add_argument("--temperature", type=float, default=0.8, metavar="X", help="0 is greedy (0.8)")
@@ -155,7 +155,10 @@ def this_python() -> str:
 
 def run_generate(options: argparse.Namespace) -> int:
     """Continue the prompt with the checkpoint's model."""
-    loaded = checkpoint.load(options.checkpoint)
+    if not options.prompt:
+        raise SamplingError("--prompt is empty: there is nothing to continue; leave it out to start with a line end")
+    path = options.checkpoint / FILE if options.checkpoint.is_dir() else options.checkpoint
+    loaded = checkpoint.load(path)
     rng = np.random.default_rng(options.seed)
     write(loaded, options.prompt, options.tokens, rng, options.temperature, options.top_k, options.top_p)
     return 0

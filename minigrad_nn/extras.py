@@ -3,7 +3,7 @@
 from importlib import import_module
 from types import ModuleType
 
-from minigrad.errors import MinigradError
+from minigrad.errors import MinigradError, install_hint
 
 __all__ = ["MissingExtraError", "require"]
 
@@ -26,7 +26,5 @@ def require(module: str, purpose: str, extra: str = "lm") -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name != package:
             raise  # the package is there and something else is missing: not ours to explain
-        raise MissingExtraError(
-            f'{purpose} needs {package}, which is not installed: pip install "minigrad[{extra}]"'
-        ) from error
+        raise MissingExtraError(f"{purpose} needs {package}, which is not installed: {install_hint(extra)}") from error
     return import_module(module)

@@ -92,7 +92,7 @@ def test_a_file_of_another_kind_is_refused_by_name(tmp_path):
 
 
 def test_a_missing_file_and_a_folder_are_refused_by_name(tmp_path):
-    with pytest.raises(CheckpointError, match=r"cannot read the checkpoint .*nowhere"):
+    with pytest.raises(CheckpointError, match=r"there is no checkpoint .*nowhere"):
         load(tmp_path / "nowhere")
     with pytest.raises(CheckpointError, match=f"cannot read the checkpoint {tmp_path}"):
         load(tmp_path)

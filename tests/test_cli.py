@@ -66,11 +66,12 @@ def test_generate_has_the_sampling_options(trained, capsys):
     assert generated(capsys, *where, "--top-k", "1", "--seed", "5") == greedy
     assert generated(capsys, *where, "--top-p", "1e-9", "--seed", "6") == greedy
     assert generated(capsys, *where[:-1], "0") == "The \n"
+    assert generated(capsys, "--checkpoint", str(trained[0]), *where[2:], "--temperature", "0") == greedy  # the folder
 
 
 @pytest.mark.parametrize(("options", "says"), [
     (["--prompt", "snowman ☃"], "character '☃' at position 8 is not among"),
-    (["--prompt", ""], "at least one token"),
+    (["--prompt", ""], "--prompt is empty: there is nothing to continue; leave it out to start with a line end"),
     (["--temperature", "-1"], "temperature should be 0"),
     (["--top-k", "0"], "k >= 1"),
     (["--top-p", "0"], "0 < p <= 1"),
@@ -105,6 +106,14 @@ def test_an_empty_text_is_explained(tmp_path, capsys):
     assert "empty.txt is empty" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_a_checkpoint_that_is_not_there_is_explained(tmp_path, capsys, is_folder):
+    path = tmp_path if is_folder else tmp_path / "nowhere"
+    assert cli.main(["generate", "--checkpoint", str(path)]) == 1
+    whole = path / "model.safetensors" if is_folder else path
+    assert f"there is no checkpoint {whole}: `python -m minigrad_nn train --out DIR` writes" in capsys.readouterr().err
+
+
 def test_a_checkpoint_that_is_none_is_explained(text, capsys):
     assert cli.main(["generate", "--checkpoint", str(text)]) == 1
     assert "text.txt is not a whole safetensors file" in capsys.readouterr().err
@@ -114,7 +123,7 @@ def test_without_the_extra_training_says_so_before_it_starts(text, capsys, monke
     monkeypatch.setitem(sys.modules, "tqdm", None)
     assert cli.main(["train", "--text", str(text), *TINY]) == 1
     printed = capsys.readouterr()
-    assert 'pip install "minigrad[lm]"' in printed.err
+    assert 'pip install "minigrad[lm]" (in a checkout: pip install -e ".[lm]")' in printed.err
     assert printed.out == ""
 
 

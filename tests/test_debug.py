@@ -46,6 +46,24 @@ def test_a_nan_in_the_forward_pass():
         debugged(lambda x: x[0] / x[0], X)
 
 
+def test_a_nan_that_came_in():
+    def f(x, y):
+        row = x[0]
+        z = np.where(np.isnan(row), 0, row)
+        return np.sum(z * y)
+
+    bad = np.array([1.0, np.nan, 2.0])
+    debugged(f, bad[None], X)
+    with pytest.raises(NonFiniteError) as caught:
+        debugged(f, X[None], bad)
+    text = str(caught.value)
+    assert text.startswith("np.multiply was given a NaN at index (1,), which no operation made: it was in the data")
+    located(text, "return np.sum(z * y)")
+    with pytest.raises(NonFiniteError, match=r"np\.exp was given a NaN at index \(1,\), which no operation made"):
+        debugged(lambda x: np.sum(np.exp(x)), bad)
+    debugged(lambda x: np.nansum(x * 1.0) if not np.any(np.isnan(x)) else np.nansum(x), bad)
+
+
 def test_overflow_of_a_small_dtype():
     with pytest.raises(NonFiniteError, match=r"np\.exp gave an infinity"):
         debugged(lambda x: np.sum(np.exp(x * 30)), X.astype(np.float32))

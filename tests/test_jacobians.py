@@ -198,6 +198,21 @@ def test_hvp_of_trees():
     assert product["s"] == pytest.approx(np.sum(2 * X * X))
 
 
+def test_hvp_with_more_arguments():
+    def f(x, power, shift=0.0):
+        return np.sum((x + shift) ** power)
+
+    v = np.array([1.0, -2.0, 0.5])
+    product = 6 * (X + 1.5) * v
+    np.testing.assert_allclose(minigrad.hvp(f, X, v, 3, 1.5), product)
+    np.testing.assert_allclose(minigrad.hvp(f)(X, v, 3, 1.5), product)
+    for call in (lambda: minigrad.hvp(f)(X), lambda: minigrad.hvp(f, X)):
+        with pytest.raises(TypeError, match=r"hvp\(f, x, v, ...\) needs the vector v"):
+            call()
+    with pytest.raises(TypeError, match=r"hvp\(f\) needs the argument"):
+        minigrad.hvp(f)()
+
+
 def test_hvp_where_the_hessian_is_zero():
     np.testing.assert_array_equal(minigrad.hvp(lambda x: np.sum(x), X, X), np.zeros(3))
     assert minigrad.hvp(lambda x: np.sum(x**2), X.astype(np.float32), X).dtype == np.float32

@@ -19,8 +19,8 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 # A file or folder may import those before it in its list, never one after it.
 LAYERS = {
     "minigrad": [
-        "errors", "shapes", "slices", "tree", "fingerprint", "op", "special", "zero", "require", "rules", "protocol",
-        "tensor", "array", "tape", "transforms", "custom", "jacobians", "program", "names", "trace", "debug",
+        "errors", "shapes", "slices", "tree", "fingerprint", "op", "special", "zero", "require", "rules", "leaving",
+        "protocol", "tensor", "array", "tape", "transforms", "custom", "jacobians", "program", "names", "trace", "debug",
         "simplify", "commandline", "emit", "compiler", "check", "testing", "__main__", "__init__",
     ],
     "minigrad_nn": [

@@ -446,6 +446,16 @@ def test_the_message_says_what_and_how():
     assert "np.stack" in fix and "minigrad.stop_gradient(t)" in fix
 
 
+@pytest.mark.parametrize("f", [lambda w: np.sum(X @ w), lambda w: np.sum(w * V), lambda w: np.sum(np.sin(w))])
+def test_a_list_is_no_array(f):
+    with pytest.raises(CutGraphError) as caught:
+        minigrad.grad(f, [1.0, 2.0, 3.0])
+    text = str(caught.value)
+    assert text.startswith("`w`, a list of Tensors, was converted to a plain array")
+    assert "minigrad.array(w) makes one Tensor of it" in text and "pass np.array([...]) for one array" in text
+    assert minigrad.grad(lambda w: np.sum(V * minigrad.array(w)), [1.0, 2.0, 3.0]) == V.tolist()
+
+
 def test_constants_may_leave():
     assert inside(lambda t: float(np.ones_like(t)[0]), V) == 1.0
     assert inside(lambda t: int(np.floor(t)[2]), V) == 2

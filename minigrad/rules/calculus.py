@@ -3,6 +3,7 @@
 import numpy as np
 
 from minigrad.op import Op, as_array, composite, define
+from minigrad.rules.index import at
 from minigrad.shapes import normal_axes, shape_of
 
 
@@ -133,8 +134,8 @@ def interp(x, xp, fp, left=None, right=None, period=None):
         inside = np.broadcast_to(fp, x.shape)
     else:
         j = np.clip(np.searchsorted(xp, x, "right") - 1, 0, shape_of(xp)[0] - 2)
-        slope = (fp[j + 1] - fp[j]) / (xp[j + 1] - xp[j])
-        inside = slope * (x - xp[j]) + fp[j]
+        x0, y0, x1, y1 = (at(points, k) for k in (j, j + 1) for points in (xp, fp))
+        inside = (y1 - y0) / (x1 - x0) * (x - x0) + y0
     below = np.where(np.less(x, xp[0]), fp[0] if left is None else left, inside)
     return np.where(np.greater(x, xp[-1]), fp[-1] if right is None else right, below)
 

@@ -158,6 +158,12 @@ cast = Op(
 # --- indexing in other words
 
 
+def at(a, *index):
+    """Return a[index], of a plain array too when the index is being traced."""
+    template, arrays = split_index(index)
+    return gather(a, *arrays, index=template)
+
+
 @composite(np.take)
 def take(a, indices, axis=None, mode="raise"):
     """a[indices] along an axis; axis None indexes the flattened array."""
@@ -169,7 +175,7 @@ def take(a, indices, axis=None, mode="raise"):
         indices = indices % n
     elif mode == "clip":
         indices = np.clip(indices, 0, n - 1)
-    return a[(*(slice(None),) * (axis % len(shape_of(a))), indices)]
+    return at(a, *(slice(None),) * (axis % len(shape_of(a))), indices)
 
 
 def along_axis(shape, indices, axis):

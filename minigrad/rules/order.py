@@ -1,11 +1,12 @@
 """Sorting, quantiles and sets: all gather elements by positions, which are locally constant."""
 
-import warnings
 
 import numpy as np
 
 from minigrad.errors import unsupported
 from minigrad.op import Op, Recorded, as_array, composite, define
+from minigrad.require import caution
+from minigrad.rules.index import at
 from minigrad.shapes import kept_shape, normal_axes, reduced_count, shape_of
 
 
@@ -66,21 +67,15 @@ def sorted_lanes(a, axis, ignore_nan):
     n = np.sum(~np.isnan(ordered), axis=-1)
     if ignore_nan:
         empty = np.equal(n, 0)
-        if np.any(empty):
-            warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=2)
+        caution(empty, "All-NaN slice encountered")
         return ordered, n, empty
     size = shape_of(ordered)[-1]
-    return ordered, np.full_like(n, size), np.less(n, size)
+    return ordered, np.full(shape_of(n), size), np.less(n, size)
 
 
 def pick(ordered, position):
     """Return the element of each lane at its position."""
     return np.take_along_axis(ordered, np.expand_dims(position, -1), axis=-1)[..., 0]
-
-
-def undefined(value, where):
-    """Return NaN where there is no quantile."""
-    return np.where(where, np.nan, value) if np.any(where) else value
 
 
 def _median(ignore_nan):
@@ -94,7 +89,7 @@ def _median(ignore_nan):
         middle = np.mean(
             np.stack([pick(ordered, last // 2), pick(ordered, np.minimum(n // 2, last))]), axis=0
         )
-        out = undefined(middle, bad)
+        out = np.where(bad, np.nan, middle)
         return np.reshape(out, kept_shape(shape_of(a), axis)) if keepdims else out
 
     return median
@@ -114,10 +109,11 @@ def virtual_position(q, n, method, dtype):
 
 def quantile_of_lane(ordered, n, q, method, dtype):
     """Return one quantile of each lane of sorted elements, of which the first n are numbers."""
-    table = np.zeros(shape_of(ordered)[-1] + 1, dtype)
-    for size in np.unique(n[n > 0]):
+    longest = shape_of(ordered)[-1]
+    table = np.zeros(longest + 1, dtype)
+    for size in range(1, longest + 1) if isinstance(n, Recorded) else np.unique(n[n > 0]):  # unknown in a compiled one
         table[size] = virtual_position(q, size, method, dtype)
-    position = table[n]
+    position = at(table, n)
     low = np.floor(position).astype(np.intp)
     a, b = pick(ordered, low), pick(ordered, np.minimum(low + 1, np.maximum(n - 1, 0)))
     t = position - low.astype(dtype)
@@ -138,7 +134,7 @@ def _quantile(function, ignore_nan, percent):
             return function(np.zeros(shape_of(a), a.dtype), q, axis, method=method, keepdims=keepdims)
         ordered, n, bad = sorted_lanes(a, axis, ignore_nan)
         kept = kept_shape(shape_of(a), axis) if keepdims else shape_of(n)
-        out = [undefined(quantile_of_lane(ordered, n, each, method, dtype), bad) for each in np.ravel(q)]
+        out = [np.where(bad, np.nan, quantile_of_lane(ordered, n, each, method, dtype)) for each in np.ravel(q)]
         out = [np.reshape(value, kept) for value in out]
         return np.reshape(np.stack(out), (*np.shape(q), *kept)) if np.ndim(q) else out[0]
 

@@ -4,11 +4,11 @@ Every reduction has a second input, `where`: True, or a mask of the elements tha
 """
 
 import inspect
-import warnings
 
 import numpy as np
 
 from minigrad.op import available, composite, define
+from minigrad.require import caution
 from minigrad.shapes import kept_shape, normal_axes, reduced_count, shape_of
 
 
@@ -242,10 +242,10 @@ def _extremum(function, worst):
             np.where(np.isnan(a), worst, a), axis=axis, keepdims=keepdims, initial=initial, where=where
         )
         absent = np.all(np.isnan(a), axis=axis, keepdims=keepdims)
-        if initial is np._NoValue and np.any(absent):
-            warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=2)
-            out = np.where(absent, np.nan, out)
-        return out
+        if initial is not np._NoValue:
+            return out
+        caution(absent, "All-NaN slice encountered")
+        return np.where(absent, np.nan, out)
 
     return ignoring
 
