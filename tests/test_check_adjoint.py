@@ -9,7 +9,7 @@ import pytest
 import minigrad.testing
 import wrong_adjoints as wrong
 from adjoint_rows import ROWS, Sample
-from minigrad.check import check_adjoint
+from minigrad.check import check_adjoint, compare_adjoints
 from minigrad.errors import AdjointMismatch, MinigradError
 
 
@@ -198,3 +198,54 @@ def test_the_report_says_what_was_used_and_how_sure_it_is():
     assert "the generated adjoint, confirmed by measurements along 6 random directions" in text
     assert "with the complex step" in text
     assert re.search(r"an error of 1 % passes with probability \de-\d\d", text)
+
+
+# ---- how an adjoint is called, and what it may return --------------------------------------------
+
+
+def product(x, w):
+    return x @ w
+
+
+def gradient_last(x, w, g):
+    return g @ w.T, x.T @ g
+
+
+def without_gradient(x, w):
+    return x @ w.T, x.T @ w
+
+
+@pytest.mark.parametrize("check", [check_adjoint, compare_adjoints])
+def test_an_adjoint_takes_the_incoming_gradient_first(check):
+    rng = np.random.default_rng(0)
+    for shapes in (((2, 3), (3, 4)), ((3, 3), (3, 3))):  # nothing raises where all is square
+        with pytest.raises(MinigradError, match=r"gradient_last\(x, w, g\) should take the incoming") as caught:
+            check(product, gradient_last, *(rng.normal(size=s) for s in shapes))
+        assert "then the arguments of product(x, w)\n  wanted  gradient_last(g, x, w)" in str(caught.value)
+        assert "fix     lambda g, x, w: gradient_last(x, w, g)" in str(caught.value)
+    with pytest.raises(MinigradError, match=r"without_gradient\(x, w\) should take the incoming gradient first"):
+        check(product, without_gradient, rng.normal(size=(3, 3)), rng.normal(size=(3, 3)))
+
+
+def lookup(ids, table):
+    return table[ids]
+
+
+def lookup_adjoint(g, ids, table):
+    dtable = np.zeros_like(table)
+    np.add.at(dtable, ids, g)
+    return dtable
+
+
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_an_integer_has_no_gradient(kind):
+    ids, table = np.array([0, 2, 2]), np.random.default_rng(0).normal(size=(3, 4))
+    assert check_adjoint(lookup, lambda g, *args: kind([None, lookup_adjoint(g, *args)]), ids, table).right
+    with pytest.raises(AdjointMismatch, match=r"returned a gradient of ids, but ids is an array of int64: leave"):
+        check_adjoint(lookup, lambda g, *args: kind([np.zeros(3), lookup_adjoint(g, *args)]), ids, table)
+
+
+def test_what_is_no_array_of_numbers_is_reported():
+    for returned in (np.array([[1.0, None]] * 3), "dx", [np.zeros(3), np.zeros((2, 2))]):
+        with pytest.raises(AdjointMismatch, match=r"should be an array of numbers, it is|should return 1 gradient"):
+            check_adjoint(wrong.sine, lambda g, x, r=returned: r, np.ones((3, 2)))

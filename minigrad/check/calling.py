@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from minigrad.check.lines import is_users
-from minigrad.check.subject import is_float
+from minigrad.check.naming import argument_names, is_float, name_of
 from minigrad.errors import MinigradError, SourceLine, is_internal
 
-__all__ = ["Backward", "called_with", "cannot_be_called", "find_method", "raised_at", "split_result", "taken_from"]
+__all__ = [
+    "Backward",
+    "called_with",
+    "cannot_be_called",
+    "find_method",
+    "raised_at",
+    "require_incoming_gradient",
+    "split_result",
+    "taken_from",
+]
 
 FORWARD = (
     "forward",
@@ -111,6 +120,40 @@ def called_with(inputs: Sequence[Any]) -> str:
     """Return what something was called with, for a message: `float64 (2, 3), int`."""
     kinds = [f"{x.dtype} {x.shape}" if isinstance(x, np.ndarray) else type(x).__name__ for x in inputs]
     return ", ".join(kinds) or "nothing"
+
+
+def require_incoming_gradient(
+    forward: Any, adjoint: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
+    """Raise unless an adjoint takes the incoming gradient first, and then what the forward function takes.
+
+    Raises
+    ------
+    MinigradError
+        With both signatures.
+    """
+    try:
+        taken, given = inspect.signature(adjoint), inspect.signature(forward)
+    except (TypeError, ValueError):  # a function of C says nothing about its parameters
+        return
+    names = [str(n).partition("[")[0] for n in argument_names(forward, len(args))]
+    first = list(taken.parameters)[: len(args)]
+    try:
+        taken.bind(None, *args, **kwargs)
+        fits = first != names or first[0] in ("g", "dout", "grad")
+    except TypeError:
+        fits = False
+    if not fits:
+        called = name_of(adjoint)
+        wanted = ", ".join(["g", *names, *(f"{k}=..." for k in kwargs)])
+        later = [n for n, p in list(taken.parameters.items())[len(args) :] if p.default is p.empty]
+        swap = f"lambda {wanted}: {called}({', '.join([*names, 'g'])})"
+        raise MinigradError(
+            f"{called}{taken} should take the incoming gradient first, "
+            f"then the arguments of {name_of(forward)}{given}\n"
+            f"  wanted  {called}({wanted})"
+            + (f"\n  fix     {swap}" if first == names and len(later) == 1 and not kwargs else "")
+        )
 
 
 def cannot_be_called(name: str, inputs: Sequence[Any], error: Exception) -> MinigradError:

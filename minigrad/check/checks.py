@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from minigrad.check.calling import require_incoming_gradient
 from minigrad.check.examine import compare_with, examine, gives_the_same, title_of
 from minigrad.check.reference import Reference
 from minigrad.check.report import Listing, Report
@@ -90,6 +91,7 @@ def check_adjoint(
     AdjointMismatch
         If anything is wrong. Its message is the report: what is off, what it looks like, and the first wrong line.
     """
+    require_incoming_gradient(forward, adjoint, args, kwargs)
     subject = Subject.of(forward, adjoint, args, kwargs, argnums)
     return examine(subject, names, other_shapes=other_shapes).require()
 
@@ -113,6 +115,7 @@ def compare_adjoints(
     MinigradError
         If the forward function cannot be differentiated.
     """
+    require_incoming_gradient(forward, adjoint, args, kwargs)
     subject = Subject.of(forward, adjoint, args, kwargs, argnums)
     report = Report(title_of(subject), forward=Listing.of(forward), adjoint=Listing.of(adjoint))
     reference = Reference.of(subject, measured=False)

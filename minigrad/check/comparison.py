@@ -78,7 +78,7 @@ class Comparison:
         pair = f"gradient of {self.result} with respect to {self.name}"
         scale = float(np.max(np.abs(self.wanted), initial=0))
         if self.right:
-            return f"{pair}: right (off by at most {_relative(self.error, scale)})"
+            return f"{pair}: right ({_relative(self.error, scale)})"
         if self.index is None:
             came = "None" if self.got is None else f"shape {np.shape(self.got)}"
             head = f"{pair}: WRONG, got {came}, expected shape {np.shape(self.wanted)}"
@@ -124,4 +124,6 @@ def _apart(got: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 def _relative(error: float, scale: float) -> str:
-    return f"{error / scale:.0e} of the largest element" if scale else f"{error:.0e}"
+    if not error:
+        return "to the last bit"
+    return f"off by at most {error / scale:.0e} of the largest element" if scale else f"off by at most {error:.0e}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,19 +12,14 @@ from typing import Any
 import numpy as np
 
 from minigrad import tree
+from minigrad.check.naming import argument_names, is_float, kind_of, name_of
+from minigrad.check.returned import by_leaf
 from minigrad.custom import is_differentiable
 from minigrad.errors import MinigradError, StructureError
-from minigrad.op import Recorded
-from minigrad.tensor import dtype_of
 
 __all__ = ["Subject", "fresh", "is_float", "name_of", "random_like", "replayed_randomness"]
 
 Arrays = list[Any]
-
-
-def is_float(x: Any) -> bool:
-    """Tell whether x is an array, a NumPy scalar or a Tensor of real or complex floating-point numbers."""
-    return isinstance(x, (np.ndarray, np.generic, Recorded)) and dtype_of(x).kind in "fc"
 
 
 def fresh(structure: Any) -> Any:
@@ -53,12 +47,6 @@ def replayed_randomness(seed: int = 0) -> Iterator[None]:
     finally:
         np.random.set_state(states[0])  # noqa: NPY002
         random.setstate(states[1])
-
-
-def name_of(f: Any) -> str:
-    """Return what a function, a partial or an object is called."""
-    f = getattr(f, "func", f)
-    return getattr(f, "__name__", type(f).__name__)
 
 
 @dataclass
@@ -124,7 +112,7 @@ class Subject:
         if not names:
             raise MinigradError(
                 f"{name_of(forward)}: nothing to differentiate; wanted a float array among the positional arguments, "
-                f"got {', '.join(type(a).__name__ for a in args) or 'none'}"
+                f"got {', '.join(map(kind_of, args)) or 'none'}"
             )
         subject = cls(
             forward,
@@ -196,39 +184,14 @@ class Subject:
             return self.adjoint(g, *args, **fresh(self.kwargs))
 
     def by_leaf(self, result: Any) -> list[Any]:
-        """Return the gradient of each moving leaf out of what an adjoint returned; None where it says None.
+        """Return the gradient of each moving leaf out of what the adjoint returned; None where it says None.
 
         Raises
         ------
         StructureError
-            If what came has not the structure of the arguments.
+            If what came has not the structure of the arguments, or is no array of numbers.
         """
-        moving = [self.args[i] for i in self.argnums]
-        alone = len(moving) == 1 and (not isinstance(result, tuple) or isinstance(moving[0], tuple))
-        given = (result,) if alone else result
-        if not isinstance(given, (tuple, list)) or len(given) != len(moving):
-            came = (
-                f"{len(given)} values" if isinstance(given, (tuple, list)) else f"one {type(given).__name__}"
-            )
-            needed = ", ".join(self.arguments[i] for i in self.argnums)
-            raise StructureError(
-                f"{name_of(self.adjoint)} should return {len(moving)} gradient{'s' * (len(moving) > 1)}, "
-                f"for {needed}; it returned {came}"
-            )
-        found: list[Any] = []
-        for i, argument, gradient in zip(self.argnums, moving, given, strict=True):
-            leaves, structure = tree.flatten(argument)
-            if gradient is None:
-                parts = [None for _ in leaves]
-            elif structure.kind is None:
-                parts = [gradient]
-            else:
-                parts, came_structure = tree.flatten(_none_as_leaf(argument, gradient))
-                where = f"{name_of(self.adjoint)}: the gradient of {self.arguments[i]}"
-                tree.check_same(structure, came_structure, where)
-            pairs = zip(leaves, parts, strict=True)
-            found += [None if part is _NONE else part for leaf, part in pairs if is_float(leaf)]
-        return found
+        return by_leaf(self, result)
 
     def random_cotangents(self, rng: np.random.Generator) -> Arrays:
         """Return random numbers in the shapes and dtypes of the results, 0 where those are not finite."""
@@ -246,31 +209,6 @@ class Subject:
         other = replace(self, args=tree.map(cast, self.args), kwargs=tree.map(cast, self.kwargs))
         other.whole = tree.leaves(other.call(other.leaves))
         return other
-
-
-_NONE = object()
-
-
-def _none_as_leaf(argument: Any, gradient: Any) -> Any:
-    """Return a tree of gradients in which None, where the argument has an array, is a leaf as well."""
-    if gradient is None:
-        return _NONE if is_float(argument) else None
-    if isinstance(gradient, dict) and isinstance(argument, dict):
-        return {k: _none_as_leaf(argument.get(k), x) for k, x in gradient.items()}
-    if type(gradient) in (list, tuple) and isinstance(argument, (list, tuple)) and len(gradient) == len(argument):
-        return type(gradient)(_none_as_leaf(a, x) for a, x in zip(argument, gradient, strict=True))
-    return gradient
-
-
-def argument_names(f: Callable[..., Any], n: int) -> list[str]:
-    """Return what a function calls its first n positional arguments: x, y, and rest[0] for those of *rest."""
-    try:
-        parameters = list(inspect.signature(f).parameters.values())
-    except (TypeError, ValueError):
-        parameters = []
-    plain = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "argument")
-    return [*plain[:n], *(f"{rest}[{i}]" for i in range(n - len(plain)))]
 
 
 def _is_result(x: Any) -> bool:

@@ -1,28 +1,32 @@
 """Other shapes made from an example: longer, of size 1, empty, square; so that what is right by accident shows.
 
-Which axes belong together is found by trying: an axis is made longer, alone or with others of its size, until the
-forward function accepts it. Sizes that occur among the numbers at hand (a number of heads, say) stay as they are.
+Which axes belong together is found by trying. A group of axes is one size if the forward function accepts it longer
+while all other axes of that size are longer by another number, and the other way round: then it is no accident that
+it runs. Sizes that occur among the numbers at hand (a number of heads, say) stay as they are.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from minigrad import tree
+from minigrad.check.resizing import reindexed, resized, with_other_end
 from minigrad.check.subject import Subject
 from minigrad.errors import MinigradError
 
-__all__ = ["variations"]
+__all__ = ["Variation", "numbers_of", "variations"]
 
 Axis = tuple[int, int]  # the number of an array among the leaves of the arguments, and an axis of it
 Group = tuple[Axis, ...]
 
-MOST_TRIALS = 120
+MOST_TRIALS = 160
+MOST_OF_ONE = 40  # trials for one axis
 
 
 class _Example:
@@ -37,14 +41,22 @@ class _Example:
         self.names = [_readable(p, subject) for p in paths]
         self.trials = 0
 
-    def resized(self, sizes: dict[Axis, int]) -> Subject | None:
-        """Return the subject with other sizes of some axes, None if the forward function does not take them."""
+    def resized(self, sizes: dict[Axis, int], touched: Group = ()) -> Subject | None:
+        """Return the subject with other sizes of some axes, None if the forward function does not take them.
+
+        What is added along the touched axes has other values than usual.
+        """
         rng = np.random.default_rng(17)
         leaves = list(self.leaves)
         for i in self.arrays:
             shape = tuple(sizes.get((i, a), n) for a, n in enumerate(np.shape(leaves[i])))
             if shape != leaves[i].shape:
-                leaves[i] = _resized(leaves[i], shape, rng)
+                leaves[i] = resized(leaves[i], shape, rng)
+        smaller = {self.leaves[i].shape[a]: n for (i, a), n in sizes.items() if 0 < n < self.leaves[i].shape[a]}
+        for i in self.arrays:
+            leaves[i] = reindexed(leaves[i], smaller)
+        for i, axis in touched:
+            leaves[i] = with_other_end(leaves[i], axis, self.leaves[i].shape[axis])
         args, kwargs = tree.unflatten(self.structure, leaves)
         self.trials += 1
         s = self.subject
@@ -61,28 +73,71 @@ class _Example:
 
     def groups(self) -> list[Group]:
         """Return the groups of axes that have to have one size."""
+        found: list[Group] = []
+        for n, axes in self._axes().items():
+            rest = list(axes) if n > 1 else []
+            while rest and self.trials < MOST_TRIALS:
+                group = self._group_of(rest, n, axes)
+                found += [group] if group else []
+                rest = [a for a in rest if a not in (group or (rest[0],))]
+        return found
+
+    def single(self) -> list[list[Group]]:
+        """Return for each axis of size 1 the groups in which it could be longer.
+
+        Which of them is meant cannot be told by trying: an array of size 1 is broadcast against a longer one.
+        """
+        axes, found = self._axes().get(1, []), []
+        for first in axes:
+            others = [a for a in axes if a != first]
+            groups = [(first, *more) for count in range(len(others) + 1) for more in combinations(others, count)]
+            fitting = [g for g in groups[:16] if self.resized(dict.fromkeys(g, self.longer(1)[0])) is not None]
+            found += [fitting] if fitting else []
+        return found
+
+    def longer(self, n: int) -> list[int]:
+        """Return sizes to make n longer: such that nothing else has, against which an array could be broadcast."""
+        sizes = {m for i in self.arrays for m in self.leaves[i].shape}
+        return [m for m in range(n + 2, n + 2 * len(sizes) + 8, 2) if m not in sizes]
+
+    def _axes(self) -> dict[int, list[Axis]]:
         by_size: dict[int, list[Axis]] = {}
         for i in self.arrays:
             for axis, n in enumerate(self.leaves[i].shape):
                 if n > 0 and n not in self.pinned:
                     by_size.setdefault(n, []).append((i, axis))
-        found: list[Group] = []
-        for n, axes in by_size.items():
-            rest = list(axes)
-            while rest and self.trials < MOST_TRIALS:
-                group = self._group_of(rest, n)
-                found += [group] if group else []
-                rest = [a for a in rest if a not in (group or (rest[0],))]
-        return found
+        return by_size
 
-    def _group_of(self, axes: list[Axis], n: int) -> Group | None:
+    def _group_of(self, axes: list[Axis], n: int, every: Sequence[Axis]) -> Group | None:
+        """Return the smallest group with the first of these axes that can change alone."""
         first, *others = axes
+        others.sort(key=lambda a: a[1] != first[1])  # first axes belong together more often than not
+        small, large = self.longer(n)[:2]
+        until, runs = min(MOST_TRIALS, self.trials + MOST_OF_ONE), None  # runs: perhaps by accident
         for count in range(len(others) + 1):
             for more in combinations(others, count):
+                if self.trials >= until:
+                    return runs
                 group = (first, *more)
-                if self.trials < MOST_TRIALS and self.resized(dict.fromkeys(group, n + 2)) is not None:
+                if not self._noticed(group, dict.fromkeys(group, small)):
+                    continue
+                rest = [a for a in every if a not in group]
+                pairs = ((small, large), (large, small)) if rest else ()
+                if all(self._noticed(group, dict.fromkeys(group, m) | dict.fromkeys(rest, k)) for m, k in pairs):
                     return group
-        return None
+                runs = runs or group
+        return runs
+
+    def _noticed(self, group: Group, sizes: dict[Axis, int]) -> bool:
+        """Tell whether the forward function accepts these sizes, and looks at all of what is added.
+
+        A loop over the shorter of two arrays does not, nor does an index array that was not made longer.
+        """
+        made = self.resized(sizes)
+        if made is None:
+            return False
+        others = (self.resized(sizes, (axis,)) for axis in group)
+        return not any(other is not None and _same(made, other) for other in others)
 
     def label(self, group: Group) -> str:
         """Return which axes a group is: "axis 1 of x"."""
@@ -90,8 +145,27 @@ class _Example:
         return f"axis {axis} of {self.names[i]}"
 
 
-def variations(subject: Subject, fixed: Sequence[int] = ()) -> Iterator[tuple[str, Subject]]:
-    """Yield the subject in other shapes, each with what it is: "axis 1 of x of size 1".
+@dataclass(frozen=True)
+class Variation:
+    """The subject in another shape.
+
+    Attributes
+    ----------
+    label
+        What it is: "with axis 1 of x of size 1".
+    subjects
+        The adjoint need be right in one of them: which is meant cannot be told.
+    doubtful
+        Perhaps none of them is meant.
+    """
+
+    label: str
+    subjects: list[Subject]
+    doubtful: bool = False
+
+
+def variations(subject: Subject, fixed: Sequence[int] = ()) -> Iterator[Variation]:
+    """Yield the subject in other shapes.
 
     Parameters
     ----------
@@ -103,30 +177,26 @@ def variations(subject: Subject, fixed: Sequence[int] = ()) -> Iterator[tuple[st
     example = _Example(subject, fixed)
     groups = example.groups()[:6]
     for group in groups:
-        for size, text in ((_longer(example, group), "longer"), (1, "of size 1"), (0, "empty")):
+        i, axis = group[0]
+        longer = example.longer(example.leaves[i].shape[axis])[0]
+        for size, text in ((longer, "longer"), (1, "of size 1"), (0, "empty")):
             made = example.resized(dict.fromkeys(group, size))
             if made is not None:
-                yield f"with {example.label(group)} {text}", made
+                yield Variation(f"with {example.label(group)} {text}", [made])
     if len(groups) > 1:
         for size, text in ((3, "square: all sizes 3"), (1, "all sizes 1")):
             made = example.resized({axis: size for group in groups for axis in group})
             if made is not None:
-                yield text, made
+                yield Variation(text, [made])
+    for several in example.single()[:3]:
+        found = [example.resized(dict.fromkeys(group, example.longer(1)[0])) for group in several]
+        label = f"with {example.label(several[0])} longer"
+        yield Variation(label, [made for made in found if made is not None], doubtful=True)
 
 
-def _longer(example: _Example, group: Group) -> int:
-    i, axis = group[0]
-    return int(example.leaves[i].shape[axis]) + 2
-
-
-def _resized(x: np.ndarray, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Return an array of another shape with numbers like those of x: repeated, and floats not quite equal."""
-    if 0 in x.shape:
-        return np.zeros(shape, x.dtype)
-    wrapped = x[np.ix_(*(np.arange(n) % m for n, m in zip(shape, x.shape, strict=True)))]
-    if x.dtype.kind in "fc":
-        return (wrapped * (1 + 0.2 * rng.uniform(-1, 1, shape))).astype(x.dtype)
-    return wrapped
+def _same(one: Subject, other: Subject) -> bool:
+    pairs = zip(one.out, other.out, strict=True)
+    return all(x.shape == y.shape and np.array_equal(x, y, equal_nan=True) for x, y in pairs)
 
 
 def _pinned(subject: Subject, rest: Sequence[Any]) -> set[int]:
