@@ -24,9 +24,10 @@ import numpy as np
 from minigrad.array import array as array_of
 from minigrad.check.lines import is_users
 from minigrad.errors import here, user_frame
+from minigrad.leaving import _is_assignment
 from minigrad.op import Recorded
 from minigrad.special import erf
-from minigrad.tensor import Tensor, _is_assignment, plain
+from minigrad.tensor import Tensor, plain
 
 __all__ = ["Seen", "answering"]
 
