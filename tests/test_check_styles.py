@@ -1,0 +1,119 @@
+"""check_layer on more styles of public code: each layer is traced and checked as it stands, and a wrong one caught."""
+
+import copy
+
+import numpy as np
+import pytest
+import scipy.signal
+import scipy.special
+
+import foreign_styles as foreign
+import minigrad
+from minigrad.check import check_layer
+from minigrad.check.constructors import answering
+from minigrad.errors import AdjointMismatch
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng([seed, *shape]).normal(size=shape)
+
+
+# A layer or a pair of functions; its inputs; and the gradients that are to be found.
+STYLES = {
+    "float() on the way": ((foreign.filtered, foreign.filtered_backward), [normal(6), normal(3), normal(1)], "x w b"),
+    ".item() on the way": (foreign.Rescaled(), [normal(3, 4)], "x"),
+    "scipy.signal": (foreign.ScipyConvolution(2, 3, 2), [normal(3, 4, 5)], "biases kernels x"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("layer", "inputs", "names"), STYLES.values(), ids=STYLES)
+def test_a_style_is_checked_as_it_stands(layer, inputs, names):
+    report = check_layer(copy.deepcopy(layer), *inputs)
+    assert report.right
+    assert sorted(c.name for c in report.comparisons) == sorted(names.split())
+    assert "the generated adjoint, confirmed" in report.reference, "it was traced"
+    assert not report.notes
+
+
+def without_the_flip(self, g):
+    dx = foreign.ScipyConvolution.backward(self, g)
+    self.kernels_grad = self.kernels_grad[..., ::-1].copy()
+    return dx
+
+
+def with_a_constant_scale(self, g):
+    return g / self.scale
+
+
+WRONG = {
+    "a kernel the wrong way round": (
+        type("Wrong", (foreign.ScipyConvolution,), {"backward": without_the_flip})(2, 3, 2), [normal(3, 4, 5)],
+        r"respect to kernels: WRONG"),
+    "a number taken for a constant": (
+        type("Wrong", (foreign.Rescaled,), {"backward": with_a_constant_scale})(), [normal(3, 4)],
+        r"1 of 12 elements are wrong"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("layer", "inputs", "says"), WRONG.values(), ids=WRONG)
+def test_a_wrong_one_is_caught(layer, inputs, says):
+    with pytest.raises(AdjointMismatch, match=says):
+        check_layer(layer, *inputs)
+
+
+# ---- what stands in for functions that know no Tensors ---------------------------------------------------------------
+
+
+def traced(f, *args):
+    """Return f(*args) and its gradients for ones, computed on Tensors in the context."""
+
+    def within(*tensors):
+        with answering(tensors[0]._tape, [f]):
+            return f(*tensors)
+
+    out, pull = minigrad.vjp(within, *args)
+    return out, pull(np.ones_like(out))
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+@pytest.mark.parametrize("name", ["correlate2d", "convolve2d", "correlate", "convolve", "fftconvolve"])
+def test_convolutions_of_scipy(name, mode):
+    for shape in ((2, 2), (3, 2), (3, 3), (1, 4)):
+        out, _ = traced(lambda x, y: getattr(scipy.signal, name)(x, y, mode), normal(5, 6), normal(*shape))
+        assert np.allclose(out, getattr(scipy.signal, name)(normal(5, 6), normal(*shape), mode), rtol=0, atol=1e-13)
+
+
+SPECIAL = {
+    "softmax": lambda x: scipy.special.softmax(x, axis=1),
+    "log_softmax": lambda x: scipy.special.log_softmax(x, axis=0),
+    "logsumexp": lambda x: scipy.special.logsumexp(x, axis=1),
+    "logsumexp of everything": lambda x: scipy.special.logsumexp(x),
+    "full of a Tensor": lambda x: np.full((2, 3), x[0, 0]) + np.full_like(np.ones(3), fill_value=x[1, 1]),
+    "float of a number": lambda x: x * float("2") * float(3),
+    "float as a dtype": lambda x: np.arange(4).astype(float) * x + np.zeros(4, dtype=float),
+    "float of an element": lambda x: x * float(x[0, 1]),
+    "int of an element": lambda x: x * int(x.max() + 3),
+}
+
+
+@pytest.mark.parametrize("f", SPECIAL.values(), ids=SPECIAL)
+def test_what_stands_in_is_differentiated(f):
+    x, rng = normal(3, 4), np.random.default_rng(5)
+    v = rng.normal(size=x.shape)
+    out, (gradient,) = traced(f, x)
+    assert np.allclose(out, f(x), rtol=1e-14)
+    slope = np.sum(f(x + 1e-6 * v) - f(x - 1e-6 * v)) / 2e-6
+    assert np.isclose(np.sum(gradient * v), slope, rtol=1e-6, atol=1e-8)
+
+
+def test_float_is_python_again_afterwards():
+    def f(x):
+        assert isinstance(1.5, float)
+        assert float == float  # noqa: E721  (as people write it)
+        assert float is not before
+        return x * float(x[0])
+
+    before = float
+    traced(f, normal(3))
+    assert "float" not in globals()
+    assert float is before
