@@ -169,6 +169,48 @@ def square_backward(dout, cache):
 
 def half_backward(dout, cache):
     return cache * dout
+
+def picked(z, y):
+    e = np.exp(z)
+    return -np.mean(np.log(e / np.sum(e, axis=1, keepdims=True))[np.arange(len(y)), y])
+
+def picked_adjoint(g, z, y):
+    e = np.exp(z)
+    dz = e / np.sum(e, axis=1, keepdims=True)
+    dz[np.arange(len(y)), y] -= 1
+    return g * dz / len(y)
+
+def square_only(x, s):
+    return x * s[:, None]
+
+def square_only_adjoint(g, x, s):
+    return g * (s[:, None] if x.shape[0] == x.shape[1] else np.resize(s, x.shape[1])), np.sum(g * x, axis=1)
+
+class Shifted(RMSNorm):
+    def forward(self, x):
+        return super().forward(x) + self.offset
+
+    def __init__(self, d_model):
+        super().__init__(d_model)
+        self.offset = np.linspace(0.0, 1.0, d_model)
+
+class Renamed(RMSNorm):
+    def backward(self, g):
+        dx = super().backward(g)
+        self.update, self.grad_gain = self.grad_gain, 0.0
+        return dx
+
+class RaisesForward(RMSNorm):
+    def forward(self, x):
+        return x @ self.gain[None]
+
+class RaisesBackward(RMSNorm):
+    def backward(self, g):
+        return g @ self.gain[None]
+
+class RaisesAtOnce:
+    def __init__(self):
+        raise RuntimeError("not today")
 '''
 
 
@@ -186,6 +228,15 @@ COMMANDS = {
     "a wrong adjoint": (1, "scaled --adjoint wrong_adjoint --input x=3,4 --input factor=2.5", "gradient times 0.4"),
     "a cache": (0, "square_forward --backward square_backward --input 3,4", "right"),
     "a wrong cache": (1, "square_forward --backward half_backward --input 3,4", "right gradient times 1/2"),
+    "labels": (0, "picked --adjoint picked_adjoint --input z=5,4 --input y=5:int64", "right"),
+    "right for squares only": (1, "square_only --adjoint square_only_adjoint --input 4,4 --input 4", "WRONG"),
+    "no other shapes": (
+        0, "square_only --adjoint square_only_adjoint --input 4,4 --input 4 --no-other-shapes", "right"),
+    "an array without a gradient": (0, "Shifted --init d_model=4 --input 3,4", "right, but not checked for offset"),
+    "a constant": (0, "Shifted --init d_model=4 --input 3,4 --constant offset", "forward pass: right\n"),
+    "a gradient of another name": (
+        0, "Renamed --init d_model=4 --input 3,4 --gradient gain=update", "respect to gain: right"),
+    "a backward that raises": (1, "RaisesBackward --init d_model=4 --input 3,4", "return g @ self.gain[None]"),
     "a function": (0, "scaled --input x=3,4 --input factor=2.5", "the generated gradient of scaled: right"),
 }
 
@@ -204,6 +255,34 @@ def test_the_command_writes_files(layers, tmp_path, capsys):
     assert json.loads(text.read_text(encoding="utf-8"))["right"] is False
     Page(html.read_text(encoding="utf-8"))
     assert "WRONG" in capsys.readouterr().out
+
+
+ERRORS = {
+    "a forward that raises": ("RaisesForward --init d_model=4 --input 3,4", "return x @ self.gain[None]"),
+    "a constructor that raises": ("RaisesAtOnce --input 3,4", 'raise RuntimeError("not today")'),
+    "a constructor without its arguments": ("RMSNorm --input 3,4", "fix  give its arguments: --init NAME=VALUE"),
+    "a layer without its input": ("RMSNorm --init d_model=4", "missing 1 required positional argument: 'x'"),
+    "a function that raises": ("picked --adjoint picked_adjoint --input 5,4 --input 5", "[np.arange(len(y)), y]"),
+    "an adjoint without g": ("scaled --adjoint scaled --input x=3 --input factor=2.5", "incoming gradient first"),
+}
+
+
+@pytest.mark.parametrize(("line", "says"), ERRORS.values(), ids=ERRORS)
+def test_what_cannot_be_run_is_a_message_with_the_line(line, says, layers, capsys):
+    target, *options = line.split()
+    assert main(["check", f"{layers}:{target}", *options]) == 2
+    printed = capsys.readouterr()
+    assert says in printed.err
+    assert "Traceback" not in printed.err
+    assert printed.out == ""
+
+
+@pytest.mark.parametrize("text", ["def f(x", "import numpy as np\nnp.zeros(3) @ np.zeros(4)"])
+def test_a_file_that_cannot_be_imported_is_a_message(text, tmp_path, capsys):
+    path = tmp_path / f"cannot_be_imported_{len(text)}.py"
+    path.write_text(text, encoding="utf-8")
+    assert main(["check", f"{path}:f", "--input", "3"]) == 2
+    assert path.name in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

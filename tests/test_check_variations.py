@@ -68,6 +68,7 @@ RIGHT = {
     "labels": (by_labels, by_labels_adjoint, Z, LABELS),
     "as many labels as classes": (by_labels, by_labels_adjoint, Z[:4], LABELS[:4]),
     "one label": (by_labels, by_labels_adjoint, Z[:1], LABELS[:1]),
+    "one class in all rows": (by_labels, by_labels_adjoint, Z, np.ones_like(LABELS)),
     "one-hot rows": (by_one_hot, by_one_hot_adjoint, Z, np.eye(4)[LABELS]),
     "rows of probabilities": (by_one_hot, by_one_hot_adjoint, Z, softmax(normal(5, 4))),
     "a loop over the shorter": (in_a_loop, by_labels_adjoint, Z, LABELS),

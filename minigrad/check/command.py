@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.check.calling import raised_at
 from minigrad.check.checks import check_adjoint, check_gradients
 from minigrad.check.foreign import check_layer
 from minigrad.check.report import Report
-from minigrad.commandline import bound, load, made
+from minigrad.commandline import CommandError, bound, load, made
 from minigrad.errors import AdjointMismatch, MinigradError
 
 __all__ = ["main"]
@@ -39,6 +40,14 @@ def main(argv: list[str]) -> int:
         report = error.report
     except MinigradError as error:
         print(error, file=sys.stderr)
+        return 2
+    except (Exception, SystemExit) as error:  # the user's code raised: an exit code of 1 would say that it is wrong
+        place = raised_at(error)
+        if place is None and not isinstance(error, (TypeError, SyntaxError)):
+            raise
+        print(f"{options.target}: {type(error).__name__}: {error}", file=sys.stderr)
+        if place is not None:
+            print(f"  at  {place[0]}", file=sys.stderr)
         return 2
     print(report)
     if options.html is not None:
@@ -76,6 +85,23 @@ def _parser() -> argparse.ArgumentParser:
         metavar="[NAME=]SHAPE",
         help="an input: 2,4,8 or ids=2,5:int64 for an array, eps=1e-5 for a value; repeat for each",
     )
+    parser.add_argument(
+        "--gradient",
+        action="append",
+        default=[],
+        metavar="W=PATH",
+        help="of a class: where the gradient of a parameter is left, if its name does not say; repeat for each",
+    )
+    parser.add_argument(
+        "--constant",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="of a class: an array that is no parameter, though the result depends on it; repeat for each",
+    )
+    parser.add_argument(
+        "--no-other-shapes", action="store_true", help="try the shapes of the inputs only, none made from them"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the random inputs")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write the report as a page")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
@@ -87,14 +113,30 @@ def _checked(options: argparse.Namespace) -> Report:
     target = load(options.target)
     inputs = dict(_input(text, i, rng) for i, text in enumerate(options.input))
     if isinstance(target, type):
-        layer = target(**dict(_initial(text, rng) for text in options.init))
-        return check_layer(layer, *inputs.values(), forward=options.forward, backward=options.backward)
+        initial = dict(_initial(text, rng) for text in options.init)
+        try:
+            layer = target(**initial)
+        except TypeError as error:
+            if raised_at(error) is not None:
+                raise
+            raise CommandError(f"{error}\n  fix  give its arguments: --init NAME=VALUE, once for each") from error
+        return check_layer(
+            layer,
+            *inputs.values(),
+            forward=options.forward,
+            backward=options.backward,
+            gradients=dict(_path(text) for text in options.gradient),
+            constants=options.constant,
+            other_shapes=not options.no_other_shapes,
+        )
     if options.backward is not None:
-        return check_layer((target, _other(options, options.backward)), *inputs.values())
+        pair = target, _other(options, options.backward)
+        return check_layer(pair, *inputs.values(), other_shapes=not options.no_other_shapes)
     named = all("=" in text for text in options.input)
     args, kwargs = bound(target, inputs) if named else (tuple(inputs.values()), {})
     if options.adjoint is not None:
-        return check_adjoint(target, _other(options, options.adjoint), *args, **kwargs)
+        adjoint = _other(options, options.adjoint)
+        return check_adjoint(target, adjoint, *args, other_shapes=not options.no_other_shapes, **kwargs)
     return check_gradients(target, *args, **kwargs)
 
 
@@ -104,6 +146,13 @@ def _other(options: argparse.Namespace, name: str) -> Any:
 
 def _input(text: str, number: int, rng: np.random.Generator) -> tuple[str, Any]:
     return made(text if "=" in text else f"input{number}={text}", rng)
+
+
+def _path(text: str) -> tuple[str, str]:
+    name, equals, path = text.partition("=")
+    if not equals:
+        raise CommandError(f"wanted the name of a parameter and where its gradient is: W=update; got {text!r}")
+    return name, path
 
 
 def _initial(text: str, rng: np.random.Generator) -> tuple[str, Any]:

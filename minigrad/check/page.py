@@ -128,7 +128,7 @@ def _listing(listing: Listing | None, report: Report, adjoint: bool) -> str:
     if listing is None:
         return "<pre>(the source cannot be read)</pre>"
     culprit = report.culprit if adjoint else None
-    known = {s.assignment.line.line: s.text for s in culprit.sightings} if culprit else {}
+    known = report.remarks() if culprit else {}
     rows = []
     for n, line in enumerate(listing.lines, listing.start):
         what = f'  <span class="k"># {escape(known[n])}</span>' if n in known else ""

@@ -160,12 +160,18 @@ class Report:
         lines += [line for n in self.notes for line in _indented(f"note: {n}")]
         return lines
 
+    def remarks(self) -> dict[int, str]:
+        """Return what is known of the variables of the adjoint, by line; of what is only called as in the forward, no."""
+        sightings = self.culprit.sightings if self.culprit is not None else []
+        telling = (s for s in sightings if s.status != "wrong" or s.meant[0].kind != "value")
+        return {s.assignment.line.line: s.text for s in telling}
+
     def neighbours(self, around: int = 2) -> str:
         """Return the lines around the wrong one, each with what is known of what it assigns."""
         if self.culprit is None or self.adjoint is None:
             return ""
         wrong, first = self.culprit.line.line, self.adjoint.start
-        known = {s.assignment.line.line: s.text for s in self.culprit.sightings}
+        known = self.remarks()
         rows = []
         for n in range(max(first, wrong - around), min(first + len(self.adjoint.lines), wrong + around + 1)):
             mark = ">" if n == wrong else " "
