@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from minigrad.errors import StructureError
 
 __all__ = ["Structure", "flatten", "leaves", "map", "paths", "register", "structure", "unflatten"]
-
-Children = list[tuple[str, Any]]  # the path step of a child ("[0]", ".weight", "['a b']") and the child
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,19 @@ class Structure:
     """The shape of a tree without its leaves. Equal structures have the same types, keys and number of leaves."""
 
     kind: type | None  # None for a leaf
-    steps: tuple[str, ...] = ()
     children: tuple[Structure, ...] = ()
     keys: tuple[Any, ...] = ()
     # How to build the container, which makes no difference to whether two structures are equal: the keys of a dict in
     # the order they were put in, and what its constructor takes.
     order: tuple[Any, ...] = field(default=(), compare=False)
     given: tuple[Any, ...] = field(default=(), compare=False)
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The path steps of the children: "[0]", ".weight", "['a b']"."""
+        if self.kind is None or self.kind is type(None):
+            return ()
+        return _steps(self.kind, self.keys, len(self.children))
 
     @property
     def n_leaves(self) -> int:
@@ -69,8 +75,14 @@ def register(
     _REGISTERED[kind] = (flatten, unflatten)
 
 
-def _step(key: Any) -> str:
-    return f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"
+def _steps(kind: type, keys: tuple[Any, ...], n: int) -> tuple[str, ...]:
+    if kind not in _REGISTERED:
+        if issubclass(kind, dict):
+            return tuple(f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]" for key in keys)
+        names = getattr(kind, "_fields", ()) if issubclass(kind, tuple) else keys
+        if names:
+            return tuple(f".{name}" for name in names)
+    return tuple(f"[{i}]" for i in range(n))
 
 
 def _sorted_keys(node: dict[Any, Any]) -> tuple[Any, ...]:
@@ -81,24 +93,24 @@ def _sorted_keys(node: dict[Any, Any]) -> tuple[Any, ...]:
         return tuple(sorted(node, key=lambda key: (type(key).__name__, repr(key))))
 
 
-def _children(node: Any) -> tuple[Children, tuple[Any, ...]] | None:
-    """Return the children of a node with their path steps, and its keys; None for a leaf."""
+def _children(node: Any) -> tuple[list[Any], tuple[Any, ...]] | None:
+    """Return the children of a node and its keys; None for a leaf."""
     kind = type(node)
+    if kind is np.ndarray:
+        return None  # most leaves are
     if node is None:
         return [], ()
     if kind in _REGISTERED:
         children, rest = _REGISTERED[kind][0](node)
-        return [(f"[{i}]", child) for i, child in enumerate(children)], (rest,)
+        return list(children), (rest,)
     if isinstance(node, dict):
         keys = _sorted_keys(node)
-        return [(_step(key), node[key]) for key in keys], keys
-    if isinstance(node, tuple) and hasattr(node, "_fields"):
-        return [(f".{name}", child) for name, child in zip(node._fields, node, strict=True)], ()
+        return [node[key] for key in keys], keys
     if isinstance(node, (list, tuple)):
-        return [(f"[{i}]", child) for i, child in enumerate(node)], ()
+        return list(node), ()
     if dataclasses.is_dataclass(node) and not isinstance(node, type):
         names = tuple(f.name for f in dataclasses.fields(node))
-        return [(f".{name}", getattr(node, name)) for name in names], names
+        return [getattr(node, name) for name in names], names
     return None
 
 
@@ -110,13 +122,17 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
     children, keys = found
     leaves_: list[Any] = []
     structures = []
-    for _, child in children:
-        below, structure_ = flatten(child)
-        leaves_ += below
-        structures.append(structure_)
+    for child in children:
+        if type(child) is np.ndarray:
+            leaves_.append(child)
+            structures.append(LEAF)
+        else:
+            below, structure_ = flatten(child)
+            leaves_ += below
+            structures.append(structure_)
     order = tuple(tree) if isinstance(tree, dict) else ()
     given = (tree.default_factory,) if isinstance(tree, defaultdict) else ()
-    return leaves_, Structure(type(tree), tuple(step for step, _ in children), tuple(structures), keys, order, given)
+    return leaves_, Structure(type(tree), tuple(structures), keys, order, given)
 
 
 def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
@@ -139,7 +155,7 @@ def _build(structure: Structure, leaves_: Any) -> Any:
         return next(leaves_)
     if kind is type(None):
         return None
-    children = [_build(child, leaves_) for child in structure.children]
+    children = [next(leaves_) if child is LEAF else _build(child, leaves_) for child in structure.children]
     if kind in _REGISTERED:
         return _REGISTERED[kind][1](structure.keys[0], children)
     if issubclass(kind, dict):
@@ -182,7 +198,9 @@ def _paths(tree: Any) -> list[str]:
     found = _children(tree)
     if found is None:
         return [""]
-    return [(step + below) for step, child in found[0] for below in _paths(child)]
+    children, keys = found
+    steps = _steps(type(tree), keys, len(children))
+    return [step + below for step, child in zip(steps, children, strict=True) for below in _paths(child)]
 
 
 def map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
@@ -216,4 +234,3 @@ def _first_difference(a: Structure, b: Structure, place: str) -> tuple[str, str,
         if x != y:
             return _first_difference(x, y, place + step)
     return place, str(a), str(b)
-

@@ -378,3 +378,22 @@ def test_a_row_number_that_is_none_is_refused_and_nothing_is_written(backend, po
         with pytest.raises(IndexError, match=f"index {wrong} is out of bounds for axis 0 with size 4"):
             compiled(table, np.array([1, wrong, 3]))
         np.testing.assert_array_equal(table, before)
+
+
+def test_what_follows_from_arrays_that_are_read_anyway_is_computed_again():
+    pytest.importorskip("numba")
+    rng = np.random.default_rng(8)
+    x, up, down = (rng.standard_normal(shape).astype(np.float32) for shape in [(6, 40), (40, 40), (40, 40)])
+
+    def f(up, down):
+        gate = x @ up
+        return np.sum((gate * np.tanh(gate) @ down) ** 2)
+
+    def step(up, down):
+        return minigrad.value_and_grad(lambda p: f(*p), (up, down))
+
+    compiled = compile(step, backend="numba")
+    same(compiled(up, down), step(up, down), 1e-5)
+    first = next(group for group in compiled.plan.groups if group.domain is not None)
+    stored = [v for v in compiled.plan.outside[first] if v.shape == (6, 40)]
+    assert len(stored) == 1, "beside the result only the gate is kept: all else is computed again from it"

@@ -86,6 +86,7 @@ class Compiled:
         self.backend = backend
         self._made: dict[Any, Executable] = {}
         self._last: Executable | None = None
+        self._last_key: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program for these arguments, compiling it if they are of a new kind."""
@@ -103,11 +104,11 @@ class Compiled:
         if any(isinstance(leaf, Recorded) for leaf in leaves):
             return self.f(*args)  # inside a differentiation or another trace: be part of it
         key = (structure, tuple(map(_kind, leaves)))
-        executable = self._made.get(key)
+        executable = self._last if key == self._last_key else self._made.get(key)
         if executable is None:
             self._say_why(key, args)
             executable = self._made[key] = Executable(self.f, args, self.donate, self.backend)
-        self._last = executable
+        self._last, self._last_key = executable, key
         return executable(leaves)
 
     def _say_why(self, key: Any, args: tuple[Any, ...]) -> None:
@@ -175,6 +176,7 @@ class Executable:
         self.donated = _pair(self.program, args, donate)
         self.plan = plan(self.program, orders, fuse=backend == "numba", donated=self.donated)
         self.owned = {v for out, v in self.donated.items() if self.plan.views[out].buffer is self.plan.views[v].buffer}
+        self.in_place = {out: self.inputs.index(v) for out, v in self.donated.items() if v in self.owned}
         self.memory = Memory(self.plan)
         self.bound: list[Any] = [None] * len(self.inputs)  # the caller's arrays that the steps are made for
         self.steps: list[tuple[Step, list[Equation]]] = []
@@ -220,9 +222,8 @@ class Executable:
     def _result(self, atom: Atom) -> Any:
         if isinstance(atom, Const):
             return np.copy(atom.value)
-        target = self.donated.get(atom)
-        if target is not None and target in self.owned:
-            return self.bound[self.inputs.index(target)]
+        if atom in self.in_place:
+            return self.bound[self.in_place[atom]]
         value = self.memory.array(atom)
         return value.copy() if value.ndim else value[()]
 

@@ -43,7 +43,7 @@ class Crew:
             threading.Thread(target=self._serve, args=(part,), name=f"minigrad {part}", daemon=True).start()
 
     def run(self, instructions: np.ndarray, scratch: np.ndarray) -> None:
-        """Go through instructions, (n, 4) int64: see crew_loop.py. `scratch` has a row of bytes for each thread."""
+        """Go through instructions, (n, 4) int64: see loops/crew.py. `scratch` has a row of bytes for each thread."""
         memory = scratch.ctypes.data, scratch.strides[0]
         with self._lock:
             before = self._given_out

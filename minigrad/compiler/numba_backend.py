@@ -23,7 +23,7 @@ import numpy as np
 
 from minigrad.compiler.crew import crew
 from minigrad.compiler.kernel_source import write_kernel
-from minigrad.compiler.numpy_backend import Memory, Step, equation_step
+from minigrad.compiler.numpy_backend import Memory, Step, equation_step, is_done_in_place
 from minigrad.compiler.products import Blas, product
 from minigrad.compiler.rowfuse import Group
 from minigrad.compiler.rows_by_number import check_numbers, rows_by_number, takes_rows
@@ -160,6 +160,8 @@ def _instructions(
     """Return how a crew computes a group, None if it takes Python, and the bytes of scratch memory a thread needs."""
     if group.domain is None:
         eq = group.equations[0]
+        if is_done_in_place(memory, eq):
+            return [], 0
         found = product(memory, eq, threads, blas) if blas is not None else None
         found = found or rows_by_number(memory, eq)
         return ([found] if found is not None else None), 0
@@ -206,24 +208,24 @@ def _module(kind: str, source: str) -> ModuleType:
 
 @functools.cache
 def crew_loop() -> Any:
-    """Return the compiled functions of crew_loop.py."""
-    return _shipped("crew_loop")
+    """Return the compiled functions of loops/crew.py."""
+    return _shipped("crew")
 
 
 def product_run() -> int:
-    """Return the address of the kernel of product_loop.py."""
-    return _shipped("product_loop").run.address  # type: ignore[no-any-return]
+    """Return the address of the kernel of loops/products.py."""
+    return _shipped("products").run.address  # type: ignore[no-any-return]
 
 
 def rows_loop(dtype: str) -> Any:
-    """Return the kernels of rows_loop.py for a dtype."""
-    return _shipped("rows_loop", dtype)
+    """Return the kernels of loops/rows.py for a dtype."""
+    return _shipped("rows", dtype)
 
 
 @functools.cache
 def _shipped(name: str, dtype: str = "float32") -> ModuleType:
     """Return a module of this folder, compiled from a copy in the cache: numba's cache would not notice a change."""
-    source = (Path(__file__).parent / f"{name}.py").read_text().replace("types.float32", f"types.{dtype}")
+    source = (Path(__file__).parent / "loops" / f"{name}.py").read_text().replace("types.float32", f"types.{dtype}")
     return _module(name, f"{source}\n# for the functions of version {_math_version()}\n")
 
 

@@ -17,7 +17,7 @@ from minigrad.program import Atom, Const, Equation
 from minigrad.rules.index import cast, gather, scatter
 from minigrad.zero import zero_stays_zero
 
-__all__ = ["Memory", "equation_step", "numpy_steps"]
+__all__ = ["Memory", "equation_step", "is_done_in_place", "numpy_steps"]
 
 Step = Callable[[], Any]
 MATMUL, WHERE = OPS[np.matmul], OPS[np.where]
@@ -77,7 +77,7 @@ def equation_step(memory: Memory, eq: Equation) -> Step:
     if eq.op in ELEMENTWISE and ELEMENTWISE[eq.op][0] is not None:
         return partial(ELEMENTWISE[eq.op][0], *inputs, out=out)
     if eq.op is CONCATENATE and eq.params.get("axis", 0) is not None:
-        return _concatenate(memory, eq, inputs, out)
+        return _concatenate(eq, inputs, out)
     if eq.op is gather and (found := takes_rows(eq)) is not None:
         return _take(inputs[0], inputs[1], out, found[1])
     if eq.op is scatter and not eq.inputs[1:]:
@@ -153,8 +153,25 @@ def _fill_slice(out: np.ndarray, g: np.ndarray, index: Any) -> Step:
     return fill
 
 
-def _concatenate(memory: Memory, eq: Equation, parts: list[np.ndarray], out: np.ndarray) -> Step:
-    """Copy the parts that were not computed in their place."""
+def is_done_in_place(memory: Memory, eq: Equation) -> bool:
+    """Tell whether all parts of a concatenation are computed where the whole lies."""
+    if eq.op is not CONCATENATE or eq.params.get("axis", 0) is None:
+        return False
+    return not _copies(eq, [memory.array(a) for a in eq.inputs], memory.array(eq.outs[0]))
+
+
+def _concatenate(eq: Equation, parts: list[np.ndarray], out: np.ndarray) -> Step:
+    copies = _copies(eq, parts, out)
+
+    def copy() -> None:
+        for target, part in copies:
+            np.copyto(target, part)
+
+    return copy
+
+
+def _copies(eq: Equation, parts: list[np.ndarray], out: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the parts that were not computed in their place, each after its place."""
     axis, start, copies = eq.params.get("axis", 0), 0, []
     for part in parts:
         n = part.shape[axis]
@@ -164,9 +181,4 @@ def _concatenate(memory: Memory, eq: Equation, parts: list[np.ndarray], out: np.
         if target.__array_interface__["data"] != part.__array_interface__["data"]:
             copies.append((target, part))
         start += n
-
-    def copy() -> None:
-        for target, part in copies:
-            np.copyto(target, part)
-
-    return copy
+    return copies

@@ -14,6 +14,7 @@ import numpy as np
 
 from minigrad.compiler.layout import Buffer, Orders, View, contiguous, look, ordered
 from minigrad.compiler.ops import VIEWS
+from minigrad.compiler.recompute import recompute
 from minigrad.compiler.rowfuse import Group, group
 from minigrad.op import OPS
 from minigrad.program import Atom, Const, Equation, Program, Var
@@ -54,6 +55,8 @@ def plan(program: Program, orders: Orders, fuse: bool = True, donated: dict[Atom
         Outputs that are written into inputs, which the program may overwrite.
     """
     groups = group(program, fuse)
+    if fuse:
+        recompute(program, groups)
     views: dict[Atom, View] = {v: contiguous(v.shape, Buffer(v.dtype, prod(v.shape), "input")) for v in program.inputs}
     step_of = {out: i for i, g in enumerate(groups) for out in g.results}
     joined = _written_in_place(program, groups, step_of)

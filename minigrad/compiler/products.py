@@ -170,7 +170,7 @@ def _spans(n: int, parts: int, tile: int) -> list[tuple[int, int]]:
 def _block(
     gemm: int, dtype: np.dtype[Any], a: Matrices, b: Matrices, c: Matrices
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the block that product_loop.py reads, and what it points to. Fortran takes all by address."""
+    """Return the block that loops/products.py reads, and what it points to. Fortran takes all by address."""
     (trans_a, lda), (trans_b, ldb), (_, ldc) = a.ordered, b.ordered, c.ordered  # type: ignore[misc]
     cells = np.zeros(10, np.int64)  # one for each argument, whatever its type
     cells[:5] = ord(trans_a), ord(trans_b), *c.shape[-2:], a.shape[-1]

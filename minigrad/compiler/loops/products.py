@@ -1,6 +1,6 @@
 """The kernel that multiplies matrices: one call of BLAS for each matrix of a batch.
 
-Compiled from a copy in the cache folder, like crew_loop.py. The table has for each part the address of a block, all
+The table has for each part the address of a block, all
 int64: the address of gemm, of its ten arguments, and how many products there are; then where the factors and the
 result of each lie.
 """

@@ -1,9 +1,6 @@
 """What the threads of a crew do while they need no Python: go through a list of kernels, and wait for each other.
 
-Compiled from a copy in the cache folder (see numba_backend.py), for which reason nothing but minigrad.compiler.native
-is imported from here.
-
-An instruction is five int64: the address of its kernel, of the kernel's table, whether all threads must have finished
+An instruction is four int64: the address of its kernel, of the kernel's table, whether all threads must have finished
 the instructions before, and which thread does it alone (-1: every thread does its part).
 
 The crew shares a block of int64, a cache line for each of what is polled.

@@ -1,8 +1,8 @@
 """The kernels that take rows of a matrix by their numbers, and add rows to those of a matrix.
 
-Compiled from a copy in the cache folder, like crew_loop.py; where the numbers are float64, with that word instead.
-The table: the addresses of the matrix, of the row numbers (int64, negative ones counted from the end), of the rows
-taken or to be added; how many of these there are, the length of a row, and how many rows the matrix has.
+Where the numbers are float64, it is compiled with that word instead. The table: the addresses of the matrix, of the
+row numbers (int64, negative ones counted from the end), and of the rows taken or to be added; how many of these there
+are, the length of a row, and how many rows the matrix has.
 """
 
 from numba import cfunc, types
