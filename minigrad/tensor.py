@@ -20,8 +20,7 @@ from minigrad.leaving import refusal
 from minigrad.op import COMPOSITES, OPS, Op, Recorded
 from minigrad.rules import index as indexing
 from minigrad.rules.unsupported import METHODS
-from minigrad.shapes import shape_of
-from minigrad.slices import composed
+from minigrad.views import is_already_there, joined, written
 
 __all__ = ["Tensor", "dtype_of", "plain", "trace_below"]
 
@@ -94,21 +93,10 @@ class Tensor(Recorded):
         owner = _owner(self._value)
         if owner is not None and owner is _owner(source._value):
             base = source if source._base is None else source._base
-            index = None if base is source else source._index_with(op, params)
             self._base = base
-            if index is not None:
-                self._steps = ((op, {"index": index}),)
-            else:
-                self._steps = ((op, params),) if base is source else (*source._steps, (op, params))
+            self._steps = ((op, params),) if base is source else joined(base, source._steps, op, params)
             self._version = base._version
             self._foreign = source._foreign
-
-    def _index_with(self, op: Op, params: dict[str, Any]) -> Any:
-        """Return the index into the base of what a step takes of this view; None if it is no such index."""
-        (first, before), *more = self._steps
-        if more or first is not indexing.getitem or op is not first:
-            return None
-        return composed(self._base.shape, before["index"], params["index"])  # type: ignore[union-attr]
 
     def _refresh(self) -> None:
         """Look at the base again: it was written to."""
@@ -143,36 +131,14 @@ class Tensor(Recorded):
                 "rng.shuffle swaps the rows of what it takes for a sequence through views, and loses some; "
                 "write t[rng.permutation(len(t))]",
             )
-        base: Any = self._base
-        if base is None:
-            if _is_already_there(value, self, index):
-                return
-            template, arrays = indexing.split_index(index)
-            self._become(indexing.assign(self, value, *arrays, index=template))
-            self._version += 1
-            return
-        if base.dtype.kind == "c" and self.dtype.kind != "c":
+        base, steps = (self, ()) if self._base is None else (self._base, self._steps)
+        if base.dtype.kind == "c" and self.dtype.kind != "c":  # type: ignore[attr-defined]
             raise protocol.unsupported(
                 "writing to the real or imaginary part", "write the whole number: t[...] = new + 1j * t.imag"
             )
-        where = self._index_with(indexing.getitem, {"index": index}) if indexing.is_basic(index) else None
-        if where is None:
-            where = self._places(index, value)
-        elif _is_already_there(value, base, where):
-            return
-        base[where] = value
-
-    def _places(self, index: Any, value: Any) -> tuple[Any, ...]:
-        """Return where the elements of this view lie in the base, found by looking at positions through the view."""
-        base: Any = self._base
-        positions: Any = np.arange(base.size).reshape(base.shape)
-        for op, params in self._steps:
-            positions = op.function(positions, **params)
-        places = np.copy(positions[index]) if isinstance(positions[index], np.ndarray) else positions[index]
-        positions[index] = np.broadcast_to(0, shape_of(value))  # NumPy says what does not fit the index, a mask
-        where: tuple[Any, ...] = np.unravel_index(places, base.shape) if base.ndim else ()
-        # One element as an array, t[..., 0], may be given an array of length 1; t[0] may not.
-        return (*where, ...) if isinstance(places, np.ndarray) else where
+        if not is_already_there(value, base, steps, index):
+            base._become(written(base, steps, index, value))  # type: ignore[attr-defined]
+            base._version += 1
 
     def _in_place(self, op: Op, other: Any) -> Tensor:
         """Do `self op= other` as NumPy does: the dtype and shape stay, and views of the same memory see it."""
@@ -412,14 +378,6 @@ class Tensor(Recorded):
         if name in METHODS and not name.startswith("__"):
             raise protocol.unsupported(f"ndarray.{name}", METHODS[name])
         raise AttributeError(f"'Tensor' object has no attribute {name!r}")
-
-
-def _is_already_there(value: Any, base: Tensor, index: Any) -> bool:
-    """Tell whether a value is the very view it is assigned to: the second half of `t[i] += x` changes nothing."""
-    if not isinstance(value, Tensor) or value._base is not base or not indexing.is_basic(index):
-        return False
-    (op, params), *more = value._steps
-    return not more and op is indexing.getitem and bool(params["index"] == index)
 
 
 def _compiled_code_assigns() -> bool:

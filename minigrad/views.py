@@ -1,0 +1,72 @@
+"""Writing through views: what becomes of the array whose memory a view shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minigrad.op import Op
+from minigrad.rules.index import assign, getitem, is_basic, split_index
+from minigrad.shapes import shape_of
+from minigrad.slices import composed
+
+__all__ = ["Step", "is_already_there", "joined", "written"]
+
+Step = tuple[Op, dict[str, Any]]
+"""An op that gives a view, and its parameters."""
+
+
+def joined(base: Any, steps: tuple[Step, ...], op: Op, params: dict[str, Any]) -> tuple[Step, ...]:
+    """Return the steps from a base to a view of a view; a part of a part is one step."""
+    if len(steps) == 1 and steps[0][0] is op is getitem:
+        index = composed(base.shape, steps[0][1]["index"], params["index"])
+        if index is not None:
+            return ((op, {"index": index}),)
+    return (*steps, (op, params))
+
+
+def written(base: Any, steps: tuple[Step, ...], index: Any, value: Any) -> Any:
+    """Return the base after `view[index] = value`, the view being what the steps make of the base."""
+    if is_basic(index):
+        *before, (_, params) = joined(base, steps, getitem, {"index": index})
+        steps, index = tuple(before), params["index"]
+    through = _written_through(base, steps, index, value)
+    return _written_at(base, steps, index, value) if through is None else through
+
+
+def _written_through(x: Any, steps: tuple[Step, ...], index: Any, value: Any) -> Any:
+    """Do each step, write, and undo the steps in turn; None if one cannot be undone."""
+    if not steps:
+        template, arrays = split_index(index)
+        return assign(x, value, *arrays, index=template)
+    (op, params), *rest = steps
+    part = op(x, **params)
+    if op is not getitem and (op.rules[0] is None or part.size != x.size):
+        return None
+    inside = _written_through(part, tuple(rest), index, value)
+    if inside is None or op is getitem:
+        return None if inside is None else assign(x, inside, index=split_index(params["index"])[0])
+    rule = op.rules[0]  # a view that shows each element once is undone by its adjoint
+    return rule.function(inside, *rule.fetch((x,), part, params, 0))  # type: ignore[union-attr]
+
+
+def _written_at(base: Any, steps: tuple[Step, ...], index: Any, value: Any) -> Any:
+    """Write where the elements of the view lie in the base, found by looking at positions through the view."""
+    positions = np.arange(base.size).reshape(base.shape)
+    for op, params in steps:
+        positions = op.function(positions, **params)
+    places = np.array(positions[index])
+    positions[index] = np.broadcast_to(0, shape_of(value))  # NumPy says what does not fit
+    where = np.unravel_index(places, base.shape) if base.ndim else ()
+    return assign(base, value, *map(np.asarray, where), index=split_index(tuple(where))[0])
+
+
+def is_already_there(value: Any, base: Any, steps: tuple[Step, ...], index: Any) -> bool:
+    """Tell whether a value is the very view it is assigned to: the second half of `t[i] += x` changes nothing."""
+    if getattr(value, "_base", None) is not base or not is_basic(index):
+        return False
+    *before, (op, params) = value._steps
+    *wanted, (_, last) = joined(base, steps, getitem, {"index": index})
+    same = len(before) == len(wanted) and all(a is b for a, b in zip(before, wanted, strict=True))
+    return same and op is getitem and bool(params["index"] == last["index"])
