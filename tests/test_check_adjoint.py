@@ -249,3 +249,16 @@ def test_what_is_no_array_of_numbers_is_reported():
     for returned in (np.array([[1.0, None]] * 3), "dx", [np.zeros(3), np.zeros((2, 2))]):
         with pytest.raises(AdjointMismatch, match=r"should be an array of numbers, it is|should return 1 gradient"):
             check_adjoint(wrong.sine, lambda g, x, r=returned: r, np.ones((3, 2)))
+
+
+def test_a_forgotten_key_is_named():
+    def forward(params, x):
+        return x * params["w"] + params["b"]
+
+    def adjoint(g, params, x):
+        return {"w": np.sum(g * x, axis=0)}, g * params["w"]
+
+    params = {"w": np.array([1.0, 2.0]), "b": np.array([0.5, 0.1])}
+    with pytest.raises(AdjointMismatch, match="the gradient of params has no 'b'") as caught:
+        check_adjoint(forward, adjoint, params, np.ones((3, 2)))
+    assert caught.value.report.culprit.why == "returns that"

@@ -1,5 +1,6 @@
 """The report as text, page and JSON; and the command that prints it."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -67,6 +68,20 @@ def test_json_is_json(name, tmp_path):
     assert found["right"] is False
     assert found["title"] == report.title
     assert len(found["comparisons"]) == len(report.comparisons)
+
+
+def test_truth_values_of_numpy_are_json():
+    class Centred:
+        def forward(self, x):
+            self.running = np.mean(x, axis=0)
+            return x - self.running
+
+        def backward(self, g):
+            return g - np.mean(g, axis=0)
+
+    report = check_layer(Centred(), np.arange(12.0).reshape(4, 3) ** 0.5)
+    report.conditions[0] = dataclasses.replace(report.conditions[0], holds=np.True_)
+    assert json.loads(report.json())["right"] is True
 
 
 def test_json_has_the_line(wrong_report):

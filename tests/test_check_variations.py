@@ -1,5 +1,7 @@
 """Other shapes: axes that belong together change together, arrays stay what they are, and accidents are no verdicts."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -175,3 +177,14 @@ def test_indices_stay_valid():
     assert np.array_equal(reindexed(LABELS, {5: 2}), LABELS % 2)
     assert np.array_equal(reindexed(LABELS, {3: 2}), LABELS), "they were no indices into 3"
     assert np.array_equal(reindexed(np.array([-1, 3]), {4: 2}), [-1, 3])
+
+
+def test_what_numpy_says_of_empty_arrays_is_not_passed_on():
+    def centred(x):
+        return x - np.mean(x, axis=-1, keepdims=True)
+
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        report = check_adjoint(centred, lambda g, x: g - np.mean(g, axis=-1, keepdims=True), normal(3, 4))
+    assert "right with axis 1 of x empty" in {c.name for c in report.variations}
+    assert [str(w.message) for w in seen] == []

@@ -16,7 +16,7 @@ from minigrad import tree
 from minigrad.check.comparison import compare
 from minigrad.check.subject import Subject, fresh
 
-__all__ = ["Condition", "conditions", "same_memory"]
+__all__ = ["Condition", "conditions", "held_of", "same_memory"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,25 @@ class Condition:
 
     def __str__(self) -> str:
         return f"{self.name}: " + ("holds" if self.holds else self.text)
+
+
+SHORT = {
+    "same twice": "repeatable",
+    "linear": "linear in the incoming gradient",
+    "changes nothing": "nothing overwritten",
+    "own memory": "no memory shared",
+    "dtypes": "dtypes kept",
+    "not contiguous": "strided and",
+    "broadcast view": "broadcast incoming gradients",
+    "float32": "float32 too",
+}
+
+
+def held_of(found: Sequence[Condition]) -> str:
+    """Return how many conditions hold, and which, in a few words."""
+    words = [short for c in found if c.holds for key, short in SHORT.items() if key in c.name]
+    which = ", ".join(words).replace("and, ", "and ").removesuffix(" and")
+    return f"{sum(c.holds for c in found)} of {len(found)} conditions hold" + (f": {which}" if which else "")
 
 
 def conditions(

@@ -17,7 +17,7 @@ from minigrad.check.differences import Line, Slope, complex_step, inner, sweep
 from minigrad.check.kinks import Kink, all_but, find_kinks
 from minigrad.check.subject import Subject
 
-__all__ = ["DIRECTIONS", "Evidence", "measure", "norm"]
+__all__ = ["DIRECTIONS", "Evidence", "measure", "norm", "summaries"]
 
 DIRECTIONS = 3
 
@@ -47,13 +47,17 @@ class Evidence:
         size = error * self.scale
         return min(1.0, 0.8 * self.tolerance / size) ** len(self.pairs) if size else 1.0
 
-    def __str__(self) -> str:
+    @property
+    def worst(self) -> float:
+        """The largest difference, relative to the length of the gradient."""
         worst = max((abs(m - p) for m, p in self.pairs), default=0.0)
-        relative = worst / self.scale if self.scale else worst
+        return worst / self.scale if self.scale else worst
+
+    def __str__(self) -> str:
         state = "agrees" if self.agrees else "DISAGREES"
         text = (
             f"{self.name}: {state} with {self.method} along {len(self.pairs)} random directions "
-            f"(worst {relative:.0e}; {self.why})"
+            f"(worst {self.worst:.0e}; {self.why})"
         )
         if not self.decided:
             text += (
@@ -62,6 +66,24 @@ class Evidence:
         elif self.scale:
             text += f"; an error of 1 % passes with probability {self.chance():.0e}"
         return "; ".join([text, *map(str, self.kinks[:3]), *self.notes])
+
+
+def summaries(found: Sequence[Evidence]) -> list[str]:
+    """Return what was measured, in a line for each that needs one, and in one line for all that merely agree."""
+    telling = [e for e in found if not e.agrees or not e.decided or e.kinks or e.notes]
+    lines = [str(e) for e in telling]
+    for method in dict.fromkeys(e.method for e in found):
+        plain = [e for e in found if e.method == method and e not in telling]
+        if len(plain) > 1:
+            names = ", ".join(e.name for e in plain[:8]) + (f" and {len(plain) - 8} more" if len(plain) > 8 else "")
+            worst = max(plain, key=lambda e: e.worst)
+            chance = max((e.chance() for e in plain if e.scale), default=1.0)
+            lines.append(
+                f"{names}: all agree with {method} along {len(worst.pairs)} random directions each "
+                f"(worst {worst.worst:.0e}; {worst.why}); an error of 1 % passes with probability {chance:.0e}"
+            )
+        lines += map(str, plain[:1] if len(plain) == 1 else [])
+    return lines
 
 
 def norm(x: Any) -> float:

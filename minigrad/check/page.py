@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minigrad.check.comparison import Comparison
+from minigrad.check.evidence import summaries
 
 if TYPE_CHECKING:
     from minigrad.check.report import Listing, Report
@@ -42,9 +43,11 @@ def page(report: Report) -> str:
 def _parts(report: Report) -> Iterator[str]:
     state = "right" if report.right else "wrong"
     yield "<!doctype html>"
-    yield f'<html lang="en"><head><meta charset="utf-8"><title>{escape(report.title)}: {state}</title>'
+    yield f'<html lang="en"><head><meta charset="utf-8"><title>{escape(report.title)}: {report.verdict}</title>'
     yield f"<style>{STYLE}</style></head><body>"
-    yield f'<h1>{escape(report.title)}: <span class="{state}">{state}</span></h1>'
+    yield f'<h1>{escape(report.title)}: <span class="{state}">{escape(report.verdict)}</span></h1>'
+    for line in report.open_question:
+        yield f"<p>{escape(line)}</p>"
     for error in report.errors:
         yield f'<p class="wrong">{escape(error)}</p>'
     yield from _culprit(report)
@@ -56,7 +59,7 @@ def _parts(report: Report) -> Iterator[str]:
     yield _listing(report.forward, report, False) + _listing(report.adjoint, report, True) + "</div>"
     yield from _conditions(report)
     yield f"<h2>Reference</h2><p>{escape(report.reference)}</p><ul>"
-    yield from (f"<li>{escape(str(e))}</li>" for e in report.evidence)
+    yield from (f"<li>{escape(text)}</li>" for text in summaries(report.evidence))
     yield "</ul>"
     for note in report.notes:
         yield f"<p>Note: {escape(note)}</p>"

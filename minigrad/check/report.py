@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from minigrad.check.comparison import Comparison
-from minigrad.check.conditions import Condition
-from minigrad.check.evidence import Evidence
+from minigrad.check.conditions import Condition, held_of
+from minigrad.check.evidence import Evidence, summaries
 from minigrad.check.locate import WrongLine
 from minigrad.errors import AdjointMismatch
 
@@ -144,27 +144,30 @@ class Report:
                 "",
                 *(line for c in failed for line in _indented(("remark, " if c.remark else "") + str(c))),
             ]
-        held = sum(c.holds for c in self.conditions)
         if self.conditions:
-            lines += ["", f"  {held} of {len(self.conditions)} conditions hold"]
+            lines += ["", f"  {held_of(self.conditions)}"]
         if self.variations:
-            lines.append(
-                f"  right in {sum(c.holds for c in self.variations)} of {len(self.variations)} other shapes"
-            )
+            right = sum(c.holds for c in self.variations)
+            lines.append(f"  right in {right} of {len(self.variations)} other shapes, made from the example")
         if self.reference:
             lines += _indented(f"reference: {self.reference}")
-        shown = [
-            e for e in self.evidence if not e.agrees or not e.decided or e.kinks or len(self.evidence) <= 3
-        ]
-        lines += [line for e in shown for line in _indented(str(e))]
+        lines += [line for text in summaries(self.evidence) for line in _indented(text)]
         lines += [line for n in self.notes for line in _indented(f"note: {n}")]
         return lines
 
     def remarks(self) -> dict[int, str]:
-        """Return what is known of the variables of the adjoint, by line; of what is only called as in the forward, no."""
+        """Return what is known of the variables of the adjoint, by line."""
         sightings = self.culprit.sightings if self.culprit is not None else []
-        telling = (s for s in sightings if s.status != "wrong" or s.meant[0].kind != "value")
-        return {s.assignment.line.line: s.text for s in telling}
+        found: dict[int, dict[str, str]] = {}
+        for s in sightings:
+            a, meant = s.assignment, s.meant[0].kind if s.meant else ""
+            # A value of the forward that is changed in place keeps its name: that it is another one says nothing.
+            if (s.status != "wrong" or meant != "value") and s.text != f"is {a.name} of the forward":
+                found.setdefault(a.line.line, {})[a.name] = s.text
+        return {
+            line: "; ".join(texts.values() if len(texts) < 2 else (f"{name} {text}" for name, text in texts.items()))
+            for line, texts in found.items()
+        }
 
     def neighbours(self, around: int = 2) -> str:
         """Return the lines around the wrong one, each with what is known of what it assigns."""
@@ -220,7 +223,7 @@ class Report:
 
     def json(self, path: str | Path | None = None) -> str:
         """Return the report as JSON, and write it to a file if there is a path."""
-        text = json.dumps(self.as_dict(), indent=1, allow_nan=False)
+        text = json.dumps(self.as_dict(), indent=1, allow_nan=False, default=_plain)
         if path is not None:
             Path(path).write_text(text + "\n", encoding="utf-8")
         return text
@@ -237,6 +240,11 @@ class Report:
 
 def _indented(text: str, by: int = 2) -> list[str]:
     return [" " * by + line if line else "" for line in text.splitlines()]
+
+
+def _plain(x: Any) -> Any:
+    """Return a number or a truth value of NumPy as Python's."""
+    return x.item()
 
 
 def _number(x: Any) -> Any:

@@ -44,6 +44,9 @@ def by_leaf(subject: Any, result: Any) -> list[Any]:
         else:
             parts, came_structure = tree.flatten(_none_as_leaf(argument, gradient))
             where = f"{name_of(subject.adjoint)}: the gradient of {subject.arguments[i]}"
+            if isinstance(argument, dict) and isinstance(gradient, dict) and argument.keys() - gradient.keys():
+                missing = ", ".join(map(repr, sorted(argument.keys() - gradient.keys(), key=str)))
+                raise StructureError(f"{where} has no {missing}")
             tree.check_same(structure, came_structure, where)
         pairs = zip(leaves, parts, strict=True)
         found += [None if part is _NONE else part for leaf, part in pairs if is_float(leaf)]

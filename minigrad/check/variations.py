@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from minigrad import tree
+from minigrad.check.lines import code_of
 from minigrad.check.resizing import reindexed, resized, with_other_end
 from minigrad.check.subject import Subject
-from minigrad.errors import MinigradError
+from minigrad.errors import MinigradError, is_internal
 
 __all__ = ["Variation", "numbers_of", "variations"]
 
@@ -208,13 +209,15 @@ def _pinned(subject: Subject, rest: Sequence[Any]) -> set[int]:
     """Return the sizes that the function could know otherwise: numbers among its arguments, and what it closes over."""
     known: list[Any] = list(rest)
     for f in (subject.forward, subject.adjoint, *subject.shown):
+        code = code_of(f)
+        if code is None or is_internal(code.co_filename):  # ours, around a layer: what it closes over is the example
+            continue
         known += [*getattr(f, "args", ()), *getattr(f, "keywords", {}).values()]
         f = getattr(f, "func", f)
         known += [c.cell_contents for c in getattr(f, "__closure__", None) or () if _filled(c)]
         known += list(getattr(f, "__defaults__", None) or ())
-        code = getattr(f, "__code__", None)
         scope = getattr(f, "__globals__", {})
-        known += [scope[n] for n in getattr(code, "co_names", ()) if n in scope]
+        known += [scope[n] for n in code.co_names if n in scope]
     sizes: set[int] = set()
     for x in known:
         for leaf in tree.leaves(x):
