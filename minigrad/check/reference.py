@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,12 +55,23 @@ class Reference:
         self.gs = [np.ones_like(g) for g in self.gs]
         self.wanted = self.generated.gradients(self.gs) if self.generated else self.wanted
 
-    def tolerances(self, subject: Subject) -> list[float]:
-        """Return how far the gradients may be off that were computed in the subject's precision."""
+    def tolerances(self, subject: Subject, got: Sequence[Any] = ()) -> list[float]:
+        """Return how far the gradients may be off that were computed in the subject's precision.
+
+        That is the coarsest of those of the arguments, of what is computed from them (a layer may fill a buffer in
+        float32), and of the gradients that came.
+        """
+        between = [t.value for t in self.generated.truths] if self.generated is not None else []
+        kinds = {x.dtype for x in (*subject.out, *between, *got) if isinstance(x, (np.ndarray, np.generic))}
+        coarse = max((k for k in kinds if k.kind in "fc"), key=_epsilon, default=np.dtype(float))
         return [
-            tolerance_of(w, n, np.asarray(x).dtype) + self.slack
+            tolerance_of(w, n, max(np.asarray(x).dtype, coarse, key=_epsilon)) + self.slack
             for w, n, x in zip(self.wanted, self.noise, subject.leaves, strict=True)
         ]
+
+
+def _epsilon(dtype: Any) -> float:
+    return float(np.finfo(dtype).eps)
 
 
 def first_line(error: Exception) -> str:
