@@ -190,7 +190,34 @@ def test_what_the_forward_pass_replaces_is_no_parameter():
 
     report = check_layer(Averaging(), X)
     assert report.verdict == "right"
-    assert report.notes == ["taken as constants, for the forward pass replaces them: running"]
+    assert report.notes == ["taken as constants, as states and running statistics are: running"]
+
+
+def test_running_statistics_are_no_parameters_where_they_are_only_used():
+    class Evaluated:
+        def __init__(self):
+            self.gamma, self.running_mean = np.full(4, 2.0), np.linspace(0.1, 0.4, 4)
+
+        def forward(self, x):
+            self.x = x
+            return (x - self.running_mean) * self.gamma
+
+        def backward(this, g):
+            this.dgamma = np.sum(g * (this.x - this.running_mean), axis=0)
+            return g * this.gamma
+
+    report = check_layer(Evaluated(), X)
+    assert report.verdict == "right"
+    assert report.notes == ["taken as constants, as states and running statistics are: running_mean"]
+
+
+def test_an_attribute_is_found_whatever_the_layer_calls_itself():
+    class Listed(DenseInLists):
+        def backward(s, g):
+            s.grads[0], s.grads[1] = s.x.T @ g, g.mean(0)
+            return g @ s.params[0].T
+
+    assert wrong(Listed(), X).culprit.variable == "s.grads[1]"
 
 
 # ---- the line ------------------------------------------------------------------------------------

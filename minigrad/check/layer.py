@@ -20,6 +20,7 @@ from minigrad.check.calling import (
     split_result,
     taken_from,
 )
+from minigrad.check.lines import code_of
 from minigrad.check.pairs import (
     Pair,
     backward_failed,
@@ -35,6 +36,7 @@ from minigrad.check.pairs import (
 from minigrad.check.parameters import (
     gradient_places,
     is_called_a_parameter,
+    is_called_a_statistic,
     misshapen_places,
     returned_gradients,
 )
@@ -178,7 +180,9 @@ class Layer(Pair):
     def names(self) -> dict[str, str]:
         """Return which parameter each attribute is the gradient of, as they are called in the methods."""
         held = {path: source for path, source in self.parameters.items() if isinstance(source, str)}
-        return {f"self.{source}": path.rpartition(".")[2] for path, source in held.items() if source != path}
+        code = code_of(getattr(type(self.layer), self.backward))
+        this = code.co_varnames[0] if code is not None and code.co_argcount else "self"
+        return {f"{this}.{source}": path.rpartition(".")[2] for path, source in held.items() if source != path}
 
     def _find_parameters(
         self,
@@ -215,8 +219,8 @@ class Layer(Pair):
         known = {id(by_path[k].value) for k in (*found, *found.values(), *self.constants) if k in by_path}
         rest = [p for p in candidates if id(p.value) not in known and self._matters(p, inputs)]
         rest = [by_path[k] for k in self._once(rest, [p.path for p in rest])]
-        states = [p.path for p in rest if p.path in moved]
-        rest = [p for p in rest if p.path not in moved]
+        states = [p.path for p in rest if p.path in moved or is_called_a_statistic(p)]
+        rest = [p for p in rest if p.path not in states]
         self.parameters |= returned_gradients(rest, parts)
         taken = {*self.parameters.values(), *found.values()}
         anything = changed_places(before, layer, anything=True)
@@ -233,7 +237,7 @@ class Layer(Pair):
                 self.explanations[place.path] = self._unfound(place)
         self.unchecked += [p.path for p in rest if p.path not in self.parameters]
         if states:
-            self.remarks.append(f"taken as constants, for the forward pass replaces them: {', '.join(states)}")
+            self.remarks.append(f"taken as constants, as states and running statistics are: {', '.join(states)}")
         return [k for k in parts if k not in self.parameters.values()]
 
     def _unfound(self, place: Place) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 
 from minigrad.check.places import Place
 
-__all__ = ["gradient_places", "is_called_a_parameter", "misshapen_places", "returned_gradients"]
+__all__ = ["gradient_places", "is_called_a_parameter", "is_called_a_statistic", "misshapen_places", "returned_gradients"]
 
 VALUES = ("data", "value", "val", "values", "array", "tensor", "w", "param", "weight", "x")
 GRADIENTS = ("grad", "grads", "gradient", "gradients", "g", "d", "dw", "delta", "derivative", "diff")
@@ -102,6 +102,11 @@ def is_called_a_parameter(place: Place, known: Collection[str]) -> bool:
         return any(k.rpartition("[")[0] == place.holder for k in known) or PARAMETERS.search(holder) is not None
     name = holder if str(place.key) in VALUES and holder else str(place.key)
     return PARAMETERS.search(name.strip("_")) is not None
+
+
+def is_called_a_statistic(place: Place) -> bool:
+    """Tell whether a place is called as running statistics are: it has no gradient."""
+    return str(place.key).lower().strip("_").startswith(("running", "moving"))
 
 
 def _named_after(place: Place, other: Place) -> bool:

@@ -133,6 +133,7 @@ class _Frame:
         self.current: Statement | None = None
         self.bound: dict[str, Any] = {}
         self.marks: dict[tuple[str, str], Any] = {}
+        self.this = self.code.co_varnames[0] if self.code.co_argcount else ""  # of a method, its object
 
     def event(self, frame: FrameType, event: str, arg: Any) -> Any:
         """Handle an event of the frame: a new line, or its return."""
@@ -158,7 +159,7 @@ class _Frame:
             self.watch._caller = line
         if self.current is not None:
             self.bound = {name: values.get(name, _UNBOUND) for name in self.current.binds}
-            self.marks = dict(_marks(self.current, values))
+            self.marks = dict(_marks(self.current, values, self.this))
         return self.event
 
     def _looped(self, frame: FrameType) -> bool:
@@ -179,7 +180,7 @@ class _Frame:
                 replacement = self.watch.note(name, value, self, statement)
                 if replacement is not None:
                     changes.append((name, replacement))
-        for (owner, key), mark in _marks(statement, values):
+        for (owner, key), mark in _marks(statement, values, self.this):
             if owner not in statement.binds and self.marks.get((owner, key), _UNBOUND) != mark:
                 value = _look(values[owner], key)
                 replacement = self.watch.note(owner + key, value, self, statement)
@@ -192,13 +193,13 @@ class _Frame:
 _UNBOUND = object()
 
 
-def _marks(statement: Statement, values: Any) -> Iterator[tuple[tuple[str, str], Any]]:
+def _marks(statement: Statement, values: Any, this: str) -> Iterator[tuple[tuple[str, str], Any]]:
     """Yield a fingerprint of everything that the statement could write to in place."""
     for name in sorted(statement.reads):
         value = values.get(name)
         if isinstance(value, np.ndarray):
             yield (name, ""), fingerprint(value)
-        elif isinstance(value, (dict, list)) or statement.attributes or name == "self":
+        elif isinstance(value, (dict, list)) or statement.attributes or name == this:
             for path, holder, key in _inside(value):
                 held = holder[key]
                 yield (name, path), (id(held), fingerprint(held) if isinstance(held, np.ndarray) else repr(held))
