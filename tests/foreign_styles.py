@@ -67,3 +67,168 @@ class ScipyConvolution:
                 self.kernels_grad[i, j] = signal.correlate2d(self.x[j], g[i], "valid")
                 dx[j] += signal.convolve2d(g[i], self.kernels[i, j], "full")
         return dx
+
+
+# ---- what is handed on -------------------------------------------------------------------------------------------
+
+
+def cell(xt, h_prev, parameters):
+    """Parameters in a dictionary, gradients in another; and a prediction that the backward pass knows nothing of."""
+    h_next = np.tanh(parameters["Wx"] @ xt + parameters["Wh"] @ h_prev + parameters["bh"])
+    prediction = parameters["Wy"] @ h_next + parameters["by"]
+    return h_next, prediction, (h_next, h_prev, xt, parameters)
+
+
+def cell_backward(dh_next, cache):
+    h_next, h_prev, xt, parameters = cache
+    da = dh_next * (1 - h_next**2)
+    return {
+        "dxt": parameters["Wx"].T @ da,
+        "dh_prev": parameters["Wh"].T @ da,
+        "dWx": da @ xt.T,
+        "dWh": da @ h_prev.T,
+        "dbh": da.sum(axis=1, keepdims=True),
+    }
+
+
+class LastStates:
+    """Two results, of which the second has an incoming gradient: its name says so."""
+
+    def __init__(self, n):
+        self.W = 0.5 * np.random.default_rng(22).standard_normal((n, n))
+
+    def forward(self, xs):
+        self.states = [np.zeros_like(xs[0])]
+        for x in xs:
+            self.states.append(np.tanh(x + self.states[-1] @ self.W))
+        last, stack = self.states[-1], np.array(self.states[1:])
+        return last, stack
+
+    def backward(self, d_stack):
+        self.dW, dxs, dh = np.zeros_like(self.W), np.zeros_like(d_stack), 0.0
+        for t in reversed(range(len(d_stack))):
+            da = (d_stack[t] + dh) * (1 - self.states[t + 1] ** 2)
+            self.dW += self.states[t].T @ da
+            dxs[t], dh = da, da @ self.W.T
+        return dxs
+
+
+class Product:
+    """Takes a list of arrays, and returns a list of gradients."""
+
+    def forward(self, parts):
+        self.parts = parts
+        out = parts[0].copy()
+        for part in parts[1:]:
+            out *= part
+        return out
+
+    def backward(self, dout):
+        return [dout * np.prod([p for j, p in enumerate(self.parts) if j != i], axis=0) for i in range(len(self.parts))]
+
+
+class HuberLoss:
+    """The backward pass is given what the forward pass is given, the labels first."""
+
+    def calculate(self, y_true, y_pred):
+        e = np.abs(y_pred - y_true)
+        return np.mean(np.where(e < 1, 0.5 * e**2, e - 0.5))
+
+    def backward(self, y_true, y_pred):
+        self.derivatives = np.clip(y_pred - y_true, -1, 1) / y_pred.size
+
+
+def softplus(x):
+    return np.logaddexp(0, x)
+
+
+def softplus_backward(dy, x):
+    return dy / (1 + np.exp(-x))
+
+
+# ---- made late, for one size, or in another precision ------------------------------------------------------------
+
+
+class LazyDense:
+    """Makes its parameters when it first runs, and keeps every input in a list."""
+
+    def __init__(self, units):
+        self.units = units
+        self.parameters, self.gradients = {"W": None, "b": None}, {}
+        self.inputs = []
+
+    def forward(self, x):
+        if self.parameters["W"] is None:
+            rng = np.random.default_rng(23)
+            self.parameters["W"] = rng.standard_normal((x.shape[1], self.units))
+            self.parameters["b"] = rng.standard_normal(self.units)
+        self.inputs.append(x)
+        return x @ self.parameters["W"] + self.parameters["b"]
+
+    def backward(self, g):
+        if len(self.inputs) != 1:
+            raise ValueError(f"one backward pass for {len(self.inputs)} forward passes")
+        (x,) = self.inputs
+        self.gradients["W"], self.gradients["b"] = x.T @ g, g.sum(axis=0)
+        return g @ self.parameters["W"].T
+
+
+class RunningMean:
+    """Fills a buffer in single precision, forward and backward."""
+
+    def __init__(self, n):
+        self.w = np.random.default_rng(24).standard_normal(n)
+
+    def forward(self, xs):
+        self.xs = xs
+        hs = np.empty(xs.shape, dtype="f")
+        hs[0] = xs[0] * self.w
+        for t in range(1, len(xs)):
+            hs[t] = np.tanh(0.5 * hs[t - 1] + xs[t] * self.w)
+        self.hs = hs
+        return hs
+
+    def backward(self, dhs):
+        self.dw, dxs, dh = np.zeros_like(self.w), np.empty(dhs.shape, dtype="f"), 0
+        for t in reversed(range(len(dhs))):
+            da = (dhs[t] + dh) * ((1 - self.hs[t] ** 2) if t else 1)
+            dxs[t], dh = da * self.w, 0.5 * da
+            self.dw += (da * self.xs[t]).sum(axis=0)
+        return dxs
+
+
+class FlattenOf:
+    """Knows the shape of its examples beforehand."""
+
+    def __init__(self, shape):
+        self.shape = shape
+
+    def forward(self, x):
+        return x.reshape(len(x), -1)
+
+    def backward(self, g):
+        return g.reshape(len(g), *self.shape)
+
+
+class LogLoss:
+    """The logarithm has an epsilon that the backward pass does not know, and the labels come first."""
+
+    def forward(self, target, scores):
+        e = np.exp(scores - scores.max(axis=1, keepdims=True))
+        self.p, self.target = e / e.sum(axis=1, keepdims=True), target
+        return -np.sum(target * np.log(self.p + 1e-7)) / len(target)
+
+    def backward(self):
+        return (self.p - self.target) / len(self.target)
+
+
+class Probabilities:
+    """Asserts what it is given."""
+
+    def forward(self, p):
+        assert np.min(p) >= 0, "probabilities are not negative"
+        self.p = p
+        return p * (1 - p)
+
+    def backward(self, g):
+        return g * (1 - 2 * self.p)

@@ -23,6 +23,19 @@ STYLES = {
     "float() on the way": ((foreign.filtered, foreign.filtered_backward), [normal(6), normal(3), normal(1)], "x w b"),
     ".item() on the way": (foreign.Rescaled(), [normal(3, 4)], "x"),
     "scipy.signal": (foreign.ScipyConvolution(2, 3, 2), [normal(3, 4, 5)], "biases kernels x"),
+    "a dictionary of parameters, a result too many": (
+        (foreign.cell, foreign.cell_backward),
+        [normal(3, 4), normal(5, 4), {"Wx": normal(5, 3), "Wh": normal(5, 5), "bh": normal(5, 1),
+                                      "Wy": normal(2, 5), "by": normal(2, 1)}],
+        "xt h_prev parameters.Wx parameters.Wh parameters.bh"),
+    "the second result": (foreign.LastStates(3), [normal(4, 2, 3)], "W xs"),
+    "a list of inputs": (foreign.Product(), [[normal(3, 4), normal(3, 4, seed=1), normal(3, 4, seed=2)]],
+                         "parts[0] parts[1] parts[2]"),
+    "no cache, but the input again": ((foreign.softplus, foreign.softplus_backward), [normal(3, 4)], "x"),
+    "parameters made at the first run": (foreign.LazyDense(3), [normal(5, 4)], "parameters['W'] parameters['b'] x"),
+    "buffers in float32": (foreign.RunningMean(4), [normal(5, 3, 4)], "w xs"),
+    "made for one shape": (foreign.FlattenOf((4, 3)), [normal(2, 4, 3)], "x"),
+    "asserts": (foreign.Probabilities(), [np.array([0.0, 1e-9, 0.5])], "p"),
 }  # fmt: skip
 
 
@@ -35,6 +48,24 @@ def test_a_style_is_checked_as_it_stands(layer, inputs, names):
     assert not report.notes
 
 
+def test_an_epsilon_that_the_backward_pass_does_not_know_is_a_remark():
+    report = check_layer(foreign.LogLoss(), np.eye(4)[[1, 0, 3]], normal(3, 4))
+    assert [c.name for c in report.comparisons] == ["scores"]
+    assert any("the gradient of scores is off by" in n and "an epsilon" in n for n in report.notes)
+
+
+def test_a_shape_that_the_layer_was_not_made_for_is_a_remark():
+    report = check_layer(foreign.FlattenOf((4, 3)), normal(2, 4, 3))
+    said = [str(v) for v in report.variations if not v.holds]
+    assert said and all("the layer was made for other sizes" in text for text in said)
+
+
+def test_a_loss_that_is_given_its_inputs_again():
+    report = check_layer(foreign.HuberLoss(), 2 * normal(3, 4), normal(3, 4), forward="calculate")
+    assert [c.name for c in report.comparisons] == ["y_pred"]
+    assert report.notes == ["no gradient of y_true is returned: it is not checked"]
+
+
 def without_the_flip(self, g):
     dx = foreign.ScipyConvolution.backward(self, g)
     self.kernels_grad = self.kernels_grad[..., ::-1].copy()
@@ -45,7 +76,34 @@ def with_a_constant_scale(self, g):
     return g / self.scale
 
 
+def of_the_last_step(self, dhs):
+    dxs = foreign.RunningMean.backward(self, dhs)
+    self.dw *= 1.0001
+    return dxs
+
+
+def without_bias(self, g):
+    dx = foreign.LazyDense.backward(self, g)
+    self.gradients["b"] = 0 * self.gradients["b"]
+    return dx
+
+
+def a_term_too_few(dh_next, cache):
+    gradients = foreign.cell_backward(dh_next, cache)
+    return gradients | {"dbh": gradients["dbh"][:, :1] * 0.5}
+
+
 WRONG = {
+    "a little off in float32": (
+        type("Wrong", (foreign.RunningMean,), {"backward": of_the_last_step})(4), [normal(5, 3, 4)], "w: WRONG"),
+    "a parameter made late": (
+        type("Wrong", (foreign.LazyDense,), {"backward": without_bias})(3), [normal(5, 4)],
+        r"parameters\['b'\]: WRONG"),
+    "in a dictionary": (
+        (foreign.cell, a_term_too_few),
+        [normal(3, 4), normal(5, 4), {"Wx": normal(5, 3), "Wh": normal(5, 5), "bh": normal(5, 1),
+                                      "Wy": normal(2, 5), "by": normal(2, 1)}],
+        r"parameters.bh: WRONG(.|\n)*ratio 0.5"),
     "a kernel the wrong way round": (
         type("Wrong", (foreign.ScipyConvolution,), {"backward": without_the_flip})(2, 3, 2), [normal(3, 4, 5)],
         r"respect to kernels: WRONG"),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from minigrad.check.lines import is_users
+from minigrad.check.lines import code_of, is_users
 from minigrad.check.naming import argument_names, is_float, name_of
+from minigrad.check.parameters import is_gradient_of
 from minigrad.errors import MinigradError, SourceLine, is_internal
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "called_with",
     "cannot_be_called",
     "find_method",
+    "names_of_results",
     "raised_at",
     "require_incoming_gradient",
     "split_result",
@@ -186,10 +189,23 @@ class Backward:
 
     @property
     def incoming(self) -> list[str]:
-        """The parameters that are incoming gradients."""
+        """The parameters that are incoming gradients; none for a loss that is given what its forward pass is given."""
         rest = [p for p in self.parameters if p.lower() not in RATES and p.lower() not in CACHES]
         gradients = [p for p in rest if not (p in self.inputs and len(rest) > 1)]
-        return gradients or rest[-1:]
+        return gradients or ([] if len(rest) == len(self.inputs) > 1 else rest[-1:])
+
+    @property
+    def cached(self) -> bool:
+        """Whether it takes what the forward pass saved: the last value that it returns."""
+        return any(p.lower() in CACHES for p in self.parameters)
+
+    def answered(self, count: int, names: Sequence[str]) -> list[int]:
+        """Return of which results the incoming gradients are, where there are more: by their names, or the first."""
+        incoming = self.incoming
+        by_name = [next((i for i, n in enumerate(names) if n and is_gradient_of(p, n)), -1) for p in incoming]
+        if incoming and -1 not in by_name and len(set(by_name)) == len(incoming):
+            return by_name
+        return list(range(min(len(incoming), count)))
 
     @property
     def steps(self) -> bool:
@@ -228,6 +244,24 @@ def _required(f: Callable[..., Any]) -> list[str]:
         and p.name not in ("dtype", "dim", "debug")
     ]
     return [p.name for p in plain if p.default is p.empty or p in gradient[:1]]
+
+
+def names_of_results(f: Callable[..., Any], run: Callable[[], Any]) -> list[str]:
+    """Return what a function calls the results that it returns when `run` calls it; "" for one without a name."""
+    code, found = code_of(f), list[str]()
+
+    def look(frame: Any, event: str, arg: Any) -> None:
+        if event == "return" and frame.f_code is code and isinstance(arg, (tuple, list)):
+            names = {id(value): name for name, value in frame.f_locals.items()}
+            found[:] = [names.get(id(x), "") for x in arg]
+
+    before = sys.getprofile()
+    sys.setprofile(look)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    return found
 
 
 def split_result(result: Any, cached: bool) -> tuple[Any, Any]:

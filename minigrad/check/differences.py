@@ -24,6 +24,10 @@ RATIO = 4.0
 TINY_STEP = 1e-30
 
 
+# What a function raises where it is not defined; people assert it.
+OUTSIDE = (AssertionError, FloatingPointError, OverflowError, ValueError, ZeroDivisionError, np.linalg.LinAlgError)
+
+
 def inner(weights: Sequence[Any], values: Sequence[Any]) -> float:
     """Return the real part of the sum of products, in float64: 0 * inf counts nothing."""
     total = 0.0
@@ -79,7 +83,7 @@ class Line:
             warnings.simplefilter("ignore")
             try:
                 out = self.run(moved)
-            except (FloatingPointError, ZeroDivisionError, OverflowError, ValueError, np.linalg.LinAlgError):
+            except OUTSIDE:
                 if h == 0:
                     raise
                 return None  # out of the domain

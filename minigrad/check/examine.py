@@ -24,7 +24,7 @@ from minigrad.errors import MinigradError, StructureError
 
 __all__ = ["compare_with", "examine", "gives_the_same", "title_of"]
 
-HARDLY = 1e-5  # of its largest element: what an epsilon of 1e-7 in a logarithm does to a gradient
+HARDLY = 5e-5  # of its largest element: what an epsilon of 1e-7 in a logarithm does to a gradient
 
 
 def examine(

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from minigrad import tree
+from minigrad.check.building import built
 from minigrad.check.calling import (
     BACKWARD,
-    CACHES,
     FORWARD,
     INPUT_GRADIENTS,
     OUTPUTS,
@@ -21,27 +21,26 @@ from minigrad.check.calling import (
     taken_from,
 )
 from minigrad.check.lines import code_of
+from minigrad.check.matching import Matching, besides, part_at, released
+from minigrad.check.naming import argument_names, is_float
 from minigrad.check.pairs import (
     Pair,
     backward_failed,
     copy_of,
     is_number,
-    matched,
-    ones_like,
-    part_at,
-    parts_besides,
-    parts_of,
+    ones_of,
     signature_of,
 )
 from minigrad.check.parameters import (
     gradient_places,
+    is_called_a_gradient,
     is_called_a_parameter,
     is_called_a_statistic,
     misshapen_places,
     returned_gradients,
 )
-from minigrad.check.places import Place, changed_places, marks, places, put
-from minigrad.check.subject import Subject, is_float, replayed_randomness
+from minigrad.check.places import Place, changed_places, marks, places, put, sizes
+from minigrad.check.subject import Subject, replayed_randomness
 from minigrad.errors import MinigradError
 from minigrad.op import Recorded
 from minigrad.shapes import shape_of
@@ -78,7 +77,6 @@ class Layer(Pair):
         self.sources = (type(layer), *{type(p.owner) for p in places(layer)})  # type: ignore[assignment]
         method = getattr(layer, self.forward)
         self.takes = Backward.of(getattr(layer, self.backward), method)
-        self.cached = any(p.lower() in CACHES for p in self.takes.parameters)
         self.fixed_cotangent = not self.takes.incoming
         self.takes_prediction = False
         self.parameters: dict[str, Source] = {}
@@ -98,8 +96,8 @@ class Layer(Pair):
 
         def forward() -> Any:
             result = getattr(layer, self.forward)(*copy_of(self.as_inputs(inputs) if tapes else inputs))
-            outputs, cache = split_result(result, self.cached)
-            return (taken_from(layer, OUTPUTS) if outputs is None else outputs), cache
+            outputs, cache = split_result(result, self.takes.cached)
+            return (taken_from(layer, OUTPUTS) if outputs is None else self.answered(outputs)), cache
 
         outputs, cache = self.traced(forward, arguments)
         if outputs is None:
@@ -123,54 +121,66 @@ class Layer(Pair):
     def subject(self, inputs: Sequence[Any]) -> Subject:
         """Return the layer as a forward and an adjoint of its parameters and inputs."""
         with replayed_randomness():
-            out = self.attempted(lambda: self.run({}, inputs)[1], f"{self.name}.{self.forward}", inputs)
-            ones = tree.map(lambda x: ones_like(x) if is_number(x) else x, out)
+            self.layer = self.attempted(lambda: self.built(inputs), f"{self.name}.{self.forward}", inputs)
+            self.choose_results(getattr(type(self.layer), self.forward), lambda: self.run({}, inputs)[1])
+            out = self.run({}, inputs)[1]
+            pull = lambda: self.pull(ones_of(self.run({}, inputs)[1]), {}, inputs)
             try:
-                layer, returned, before = self.pull(ones, {}, inputs)
+                layer, returned, before = self.first_pull(pull)
             except Exception as error:  # some losses are given the prediction again, and no incoming gradient
-                if np.ndim(out) or self.fixed_cotangent or not inputs:
+                if isinstance(out, tuple) or np.ndim(out) or self.fixed_cotangent or not inputs:
                     raise self.failed(error, inputs) from error
                 self.takes_prediction = self.fixed_cotangent = True
-                layer, returned, before = self.attempted(
-                    lambda: self.pull(ones, {}, inputs), f"{self.name}.{self.backward}", inputs
-                )
-        moving = [i for i, x in enumerate(inputs) if isinstance(x, (np.ndarray, np.floating)) and is_float(x)]
-        chosen = matched(returned, inputs, moving, getattr(self.layer, self.forward))
+                layer, returned, before = self.attempted(pull, f"{self.name}.{self.backward}", inputs)
+        method = getattr(self.layer, self.forward)
+        matching = Matching.of(returned, inputs, argument_names(method, len(inputs)))
         originals = places(copy.deepcopy(self.layer))
-        parts = self._find_parameters(originals, layer, before, parts_besides(returned, chosen), inputs)
-        missing = [i for i in moving if i not in chosen.values()]
+        parts = self._find_parameters(originals, layer, before, besides(returned, matching.taken), inputs)
+        missing = matching.missing()
         if len(parts) == len(missing):  # a wrong shape is a finding, not a reason to leave it out
-            chosen |= {key[0]: i for key, i in zip(parts, missing, strict=True) if len(key) == 1}
-        attribute: dict[int, str] = {}
-        if not chosen and moving:
-            first = moving[0]
-            held = [(n, getattr(layer, n, None)) for n in INPUT_GRADIENTS]
+            matching.keys |= {i: [keys] for keys, i in zip(parts, missing, strict=True) if len(keys) < 2}
+        missing, attribute = matching.missing(), dict[int, str]()
+        if not matching.moving and missing:
+            first = matching.predictions(missing, 1)[0]
+            taken = {*self.parameters, *self.parameters.values()}
+            new = [n for n in changed_places(before, layer) if n not in taken and is_called_a_gradient(n)]
+            held = [(n, getattr(layer, n, None)) for n in (*INPUT_GRADIENTS, *new)]
             fitting = [n for n, x in held if is_float(x) and shape_of(x) == shape_of(inputs[first])]
             if fitting:
                 attribute[first] = fitting[0]
-        self.note_inputs(getattr(self.layer, self.forward), [i for i in missing if i not in attribute])
+        self.note_inputs(method, [i for i in missing if i not in attribute])
         parameters = {path: self._value(originals, path) for path in self.parameters}
 
         def adjoint(g: Any, parameters: Any, *args: Any) -> Any:
+            args = tuple(released(args))
             after, came, _ = self.pull(g, {k: np.array(v) for k, v in parameters.items()}, args)
-            found = [parts_of(came)[k] for k in chosen] + [getattr(after, n) for n in attribute.values()]
+            found = matching.gradients(came, args) + [getattr(after, n) for n in attribute.values()]
             return tuple([self._gradients(after, came, parameters)] * bool(self.parameters) + found)
 
         def forward(parameters: Any, *args: Any) -> Any:
-            return self.run(parameters, args)[1]
+            return self.run(parameters, released(args))[1]
 
-        forward.__signature__ = signature_of(getattr(self.layer, self.forward), "parameters")  # type: ignore[attr-defined]
-        argnums = [0] * bool(self.parameters) + [i + 1 for i in (*chosen.values(), *attribute)]
+        forward.sizes = sizes(self.layer)  # type: ignore[attr-defined]
+        forward.__signature__ = signature_of(method, "parameters")  # type: ignore[attr-defined]
+        argnums = [0] * bool(self.parameters) + [i + 1 for i in (*matching.moving, *attribute)]
         if not argnums:
             raise MinigradError(
                 f"{self.name}.{self.backward} gave no gradient that could be found: of no parameter and of no input\n"
                 "  fix  say where they are: check_layer(layer, ..., gradients={'W': 'where_its_gradient_is'})"
             )
         shown = getattr(type(self.layer), self.forward), getattr(type(self.layer), self.backward)
-        args = (parameters, *inputs)
+        args = (parameters, *matching.held())
         called = Subject.of(forward, adjoint, args, None, argnums, shown).names
         names = (*sorted(parameters), *called[len(parameters) :])
         return Subject.of(forward, adjoint, args, None, argnums, shown, names)
+
+    def built(self, inputs: Sequence[Any]) -> Any:
+        """Return the layer with all its parameters."""
+
+        def run(layer: Any) -> None:
+            getattr(layer, self.forward)(*copy_of(inputs))
+
+        return built(self.layer, run)
 
     def failed(self, error: Exception, inputs: Sequence[Any]) -> MinigradError:
         """Return what to raise if the backward pass has raised: a report, if that was in the user's code."""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from minigrad import tree
-from minigrad.check.calling import CACHES, Backward, cannot_be_called, raised_at, split_result
+from minigrad.check.calling import Backward, cannot_be_called, names_of_results, raised_at, split_result
 from minigrad.check.constructors import answering
 from minigrad.check.locate import WrongLine
+from minigrad.check.matching import Matching, released
+from minigrad.check.naming import argument_names, is_float, name_of
 from minigrad.check.report import Listing, Report
-from minigrad.check.subject import Subject, is_float, name_of, replayed_randomness
+from minigrad.check.subject import Subject, replayed_randomness
 from minigrad.errors import AdjointMismatch, MinigradError
 from minigrad.op import Recorded
 from minigrad.tensor import Tensor
@@ -25,11 +27,7 @@ __all__ = [
     "backward_failed",
     "copy_of",
     "is_number",
-    "matched",
-    "ones_like",
-    "part_at",
-    "parts_besides",
-    "parts_of",
+    "ones_of",
     "signature_of",
 ]
 
@@ -40,12 +38,14 @@ class Pair:
     name = ""
     fixed_cotangent = False
     sources: tuple[Any, Any] = (None, None)
+    takes: Backward
 
     def __init__(self) -> None:
         self.converted: list[str] = []
         self.remarks: list[str] = []
         self.unchecked: list[str] = []  # what the result depends on and no gradient was found of
         self.explanations: dict[str, str] = {}  # of a gradient that was not found
+        self.results: list[int] | None = None  # those that have an incoming gradient, if not all
 
     @property
     def title(self) -> str:
@@ -92,6 +92,31 @@ class Pair:
         out = tree.map(seen.tensor_of, result)
         return out
 
+    def choose_results(self, f: Any, run: Callable[[], Any]) -> None:
+        """Find out of which results the incoming gradients are, where the forward pass returns more."""
+        out: list[Any] = []
+        names = names_of_results(f, lambda: out.append(run()))
+        if isinstance(out[0], (tuple, list)):
+            chosen = self.takes.answered(len(out[0]), names)
+            self.results = chosen if 0 < len(chosen) < len(out[0]) else None
+
+    def first_pull(self, pull: Callable[[], Any]) -> Any:
+        """Return pull(); with incoming gradients of all results if it does not take those of some alone."""
+        try:
+            return pull()
+        except Exception:
+            if self.results is None:
+                raise
+            self.results = None
+            return pull()
+
+    def answered(self, outputs: Any) -> Any:
+        """Return the results that have an incoming gradient."""
+        if self.results is None or not isinstance(outputs, (tuple, list)):
+            return outputs
+        chosen = tuple(outputs[i] for i in self.results)
+        return chosen[0] if len(chosen) == 1 else chosen
+
     def as_inputs(self, inputs: Sequence[Any]) -> list[Any]:
         """Return the inputs with constant Tensors in place of plain float arrays, if there is a Tensor among them."""
         tapes = [x._tape for x in tree.leaves(inputs) if isinstance(x, Recorded)]
@@ -113,50 +138,37 @@ class Functions(Pair):
         self.name = name_of(forward)
         self.sources = (forward, backward)
         self.takes = Backward.of(backward, forward)
-        self.cached = (
-            any(p.lower() in CACHES for p in self.takes.parameters) or len(self.takes.parameters) == 2
-        )
+        self.fixed_cotangent = not self.takes.incoming
+        parameters = self.takes.parameters
+        self.cached = self.takes.cached or (len(parameters) == 2 and parameters[1] not in self.takes.inputs)
 
     def run(self, inputs: Sequence[Any]) -> tuple[Any, Any]:
         """Return the outputs and the cache."""
         result = self.traced(lambda: self.forward(*copy_of(self.as_inputs(inputs))), inputs)
-        return split_result(result, self.cached)
+        outputs, cache = split_result(result, self.cached)
+        return self.answered(outputs), cache
 
     def pull(self, g: Any, inputs: Sequence[Any]) -> Any:
         """Return what backward returns."""
         out, cache = self.run(inputs)
         gs = list(g) if isinstance(out, tuple) else [g]
-        parameters = self.takes.parameters
-        if self.cached and not any(p.lower() in CACHES for p in parameters):
-            return self.backward(gs[0] if len(gs) == 1 else tuple(gs), cache)
+        if self.cached and not self.takes.cached:  # the second of two, whatever it is called
+            rest = inputs if cache is None else [cache]
+            return self.backward(gs[0] if len(gs) == 1 else tuple(gs), *rest)
         return self.backward(*self.takes.arguments(gs, inputs, cache))
 
     def subject(self, inputs: Sequence[Any]) -> Subject:
         """Return the functions as a forward and an adjoint of the float inputs."""
         with replayed_randomness():
-            out, _ = self.attempted(lambda: self.run(inputs), name_of(self.forward), inputs)
-            ones = tree.map(lambda x: np.ones(np.shape(x)) if is_number(x) else x, out)
+            self.attempted(lambda: self.run(inputs), name_of(self.forward), inputs)
+            self.choose_results(self.forward, lambda: split_result(self.forward(*copy_of(inputs)), self.cached)[0])
             try:
-                came = self.pull(ones, inputs)
+                came = self.first_pull(lambda: self.pull(ones_of(self.run(inputs)[0]), inputs))
             except Exception as error:
                 raise backward_failed(name_of(self.backward), self.backward, self.title, error, inputs) from error
-        moving = [i for i, x in enumerate(inputs) if isinstance(x, (np.ndarray, np.floating)) and is_float(x)]
-        chosen = matched(came, inputs, moving, self.forward)
-        self.note_inputs(self.forward, [i for i in moving if i not in chosen.values()])
-
-        def adjoint(g: Any, *args: Any) -> Any:
-            returned = self.pull(g, args)
-            parts = parts_of(returned)
-            found = [parts[k] for k in chosen]
-            return found[0] if len(found) == 1 else tuple(found)
-
-        def forward(*args: Any) -> Any:
-            return self.run(args)[0]
-
-        forward.__signature__ = signature_of(self.forward)  # type: ignore[attr-defined]
-        return Subject.of(
-            forward, adjoint, inputs, None, list(chosen.values()), (self.forward, self.backward)
-        )
+        matching = Matching.of(came, inputs, argument_names(self.forward, len(inputs)))
+        self.note_inputs(self.forward, matching.missing())
+        return matched_subject(self, matching, self.forward, (self.forward, self.backward))
 
 
 class LossAndGradient(Pair):
@@ -181,27 +193,31 @@ class LossAndGradient(Pair):
         """Return the function as a forward and an adjoint."""
         with replayed_randomness():
             _, came = self.attempted(lambda: self.run(inputs), self.name, inputs)
-        moving = [i for i, x in enumerate(inputs) if isinstance(x, (np.ndarray, np.floating)) and is_float(x)]
-        trees = [
-            i for i, x in enumerate(inputs) if isinstance(x, dict) and any(map(is_float, tree.leaves(x)))
-        ]
-        if isinstance(came, dict) and trees:
-            chosen: dict[Any, int] = {None: trees[0]}
-        else:
-            chosen = matched(came, inputs, moving, self.function)
+        matching = Matching.of(came, inputs, argument_names(self.function, len(inputs)))
+        return matched_subject(self, matching, self.function, (self.function, self.function))
 
-        def adjoint(g: Any, *args: Any) -> Any:
-            returned = self.run(args)[1]
-            found = [returned if k is None else parts_of(returned)[k] for k in chosen]
-            return found[0] if len(found) == 1 else tuple(found)
+    def pull(self, g: Any, inputs: Sequence[Any]) -> Any:
+        """Return the gradients."""
+        return self.run(inputs)[1]
 
-        def forward(*args: Any) -> Any:
-            return self.run(args)[0]
 
-        forward.__signature__ = signature_of(self.function)  # type: ignore[attr-defined]
-        return Subject.of(
-            forward, adjoint, inputs, None, list(chosen.values()), (self.function, self.function)
+def matched_subject(pair: Functions | LossAndGradient, matching: Matching, f: Any, shown: tuple[Any, Any]) -> Subject:
+    """Return what is checked of functions: the gradients that were matched with inputs."""
+
+    def adjoint(g: Any, *args: Any) -> Any:
+        args = tuple(released(args))
+        found = matching.gradients(pair.pull(g, args), args)
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def forward(*args: Any) -> Any:
+        return pair.run(released(args))[0]
+
+    if not matching.moving:
+        raise MinigradError(
+            f"{name_of(shown[1])} returned no gradient that could be found of an input of {name_of(f)}"
         )
+    forward.__signature__ = signature_of(f)  # type: ignore[attr-defined]
+    return Subject.of(forward, adjoint, matching.held(), None, matching.moving, shown)
 
 
 def backward_failed(name: str, method: Any, title: str, error: Exception, inputs: Sequence[Any]) -> MinigradError:
@@ -224,6 +240,11 @@ def is_number(x: Any) -> bool:
     return is_float(x) or isinstance(x, float)
 
 
+def ones_of(out: Any) -> Any:
+    """Return ones in the place of the numbers of a result."""
+    return tree.map(lambda x: ones_like(x) if is_number(x) else x, out)
+
+
 def ones_like(x: Any) -> Any:
     return np.ones(np.shape(x), getattr(x, "dtype", float))
 
@@ -241,58 +262,3 @@ def signature_of(f: Any, first: str | None = None) -> Any:
         for p in signature.parameters.values()
     ]
     return signature.replace(parameters=[parameter, *(p.replace(default=p.empty) for p in rest)])
-
-
-def parts_of(returned: Any) -> dict[Any, Any]:
-    """Return the gradients that were returned, by number or name."""
-    if isinstance(returned, dict):
-        return returned
-    return dict(enumerate(returned)) if isinstance(returned, (tuple, list)) else {0: returned}
-
-
-def parts_besides(returned: Any, chosen: Mapping[Any, int]) -> dict[tuple[Any, ...], Any]:
-    """Return the arrays and numbers that were returned besides the gradients of inputs, by the keys that lead there."""
-    found: dict[tuple[Any, ...], Any] = {}
-    for key, part in parts_of(returned).items():
-        if isinstance(part, dict):
-            found |= {(key, k): x for k, x in part.items() if is_number(x)}
-        elif is_number(part) and key not in chosen:
-            found[(key,)] = part
-    return found
-
-
-def part_at(returned: Any, keys: Sequence[Any]) -> Any:
-    """Return the part of what was returned that these keys lead to; None if there is none."""
-    part = parts_of(returned).get(keys[0])
-    for key in keys[1:]:
-        part = part.get(key) if isinstance(part, dict) else None
-    return part
-
-
-def matched(returned: Any, inputs: Sequence[Any], moving: Sequence[int], forward: Any) -> dict[Any, int]:
-    """Return which returned gradient belongs to which input: by name, or by order where the shapes agree."""
-    parts, free, found = parts_of(returned), list(moving), {}
-    names = list(getattr(signature_of(forward), "parameters", ()))
-    for key in parts:
-        for i in [i for i in free if i < len(names)]:
-            name = names[i].lower()
-            if str(key).lower() in (name, f"d{name}", f"grad_{name}", f"d_{name}"):
-                found[key] = i
-                free.remove(i)
-                break
-    for key, part in parts.items():
-        if key in found or not is_number(part):
-            continue
-        for i in free:
-            if np.shape(part) == np.shape(inputs[i]):
-                found[key] = i
-                free = free[free.index(i) + 1 :]
-                break
-    by_order = (
-        len(parts) == len(moving) and not isinstance(returned, dict) and all(map(is_number, parts.values()))
-    )
-    if by_order and len(found) < len(moving):
-        return dict(
-            zip(parts, moving, strict=True)
-        )  # a wrong shape is a finding, not a reason to leave it out
-    return found

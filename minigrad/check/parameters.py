@@ -17,7 +17,16 @@ import numpy as np
 
 from minigrad.check.places import Place
 
-__all__ = ["gradient_places", "is_called_a_parameter", "is_called_a_statistic", "misshapen_places", "returned_gradients"]
+__all__ = [
+    "PARAMETERS",
+    "gradient_places",
+    "is_called_a_gradient",
+    "is_called_a_parameter",
+    "is_called_a_statistic",
+    "is_gradient_of",
+    "misshapen_places",
+    "returned_gradients",
+]
 
 VALUES = ("data", "value", "val", "values", "array", "tensor", "w", "param", "weight", "x")
 GRADIENTS = ("grad", "grads", "gradient", "gradients", "g", "d", "dw", "delta", "derivative", "diff")
@@ -80,7 +89,7 @@ def returned_gradients(candidates: Sequence[Place], parts: Mapping[tuple[Any, ..
     """
     found: dict[str, tuple[Any, ...]] = {}
     for place in candidates:
-        named = [k for k in parts if isinstance(k[-1], str) and _is_gradient_of(_bare(k[-1]), _bare(place.key))]
+        named = [k for k in parts if isinstance(k[-1], str) and is_gradient_of(k[-1], place.key)]
         if named:
             found[place.path] = named[0]
     rest = [p for p in candidates if p.path not in found]
@@ -93,6 +102,11 @@ def returned_gradients(candidates: Sequence[Place], parts: Mapping[tuple[Any, ..
             found[place.path] = fitting[0]
             free.remove(fitting[0])
     return found
+
+
+def is_called_a_gradient(name: str) -> bool:
+    """Tell whether an attribute is called as gradients are: `derivatives`, `d_z`, `error_grad`."""
+    return _bare(name).startswith(("d", "grad", "nabla")) or "grad" in name.lower()
 
 
 def is_called_a_parameter(place: Place, known: Collection[str]) -> bool:
@@ -117,7 +131,7 @@ def _named_after(place: Place, other: Place) -> bool:
     if place.holder == other.holder:
         return _is_derivative(gradient, name) or (name in VALUES and gradient in GRADIENTS)
     if isinstance(other.owner, dict):  # grads["W"] for W, or for params["W"], or grads["dW"]
-        return _same_level(place, other) and _is_gradient_of(gradient, name)
+        return _same_level(place, other) and is_gradient_of(gradient, name)
     return False
 
 
@@ -150,9 +164,9 @@ def _bare(key: Any) -> str:
     return name.lower().replace("_", "").replace(".", "")
 
 
-def _is_gradient_of(gradient: str, name: str) -> bool:
+def is_gradient_of(key: Any, name: Any) -> bool:
     """Tell whether a key of a dictionary of gradients is that of a name: "w" or "dw" for w."""
-    return gradient == name or _is_derivative(gradient, name)
+    return _bare(key) == _bare(name) or _is_derivative(_bare(key), _bare(name))
 
 
 def _is_derivative(gradient: str, name: str) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from minigrad.check.lines import is_users
 from minigrad.op import Recorded
 
-__all__ = ["Place", "changed_places", "marks", "places", "put"]
+__all__ = ["Place", "changed_places", "marks", "places", "put", "sizes"]
 
 
 @dataclass(frozen=True)
@@ -115,3 +115,9 @@ def changed_places(before: Mapping[str, Any], layer: Any, anything: bool = False
 
 def _mark(x: Any) -> Any:
     return x.tobytes() if isinstance(x, np.ndarray) else x
+
+
+def sizes(layer: Any) -> set[int]:
+    """Return the whole numbers above 1 that a layer holds: it may have been made for inputs of these sizes."""
+    held = (p.value for p in places(layer, anything=True))
+    return {int(x) for x in held if isinstance(x, (int, np.integer)) and not isinstance(x, bool) and x > 1}
