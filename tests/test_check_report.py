@@ -12,7 +12,7 @@ import pytest
 
 import wrong_adjoints as wrong
 from minigrad.__main__ import main
-from minigrad.check import check_adjoint, check_layer
+from minigrad.check import check_adjoint, check_layer, compare_adjoints
 from minigrad.errors import AdjointMismatch, MinigradError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -130,6 +130,39 @@ def test_the_page_shows_both_sources_the_line_and_the_error(wrong_report, tmp_pa
     (marked,) = [line for line in text.splitlines() if 'class="bad"' in line]
     assert "return g * gain / rms, dgain" in marked
     assert "<svg" in text and "|got - expected| of x (2, 4, 8)" in text
+    assert "compared with the right one" in text
+    assert text.index('<td class="wrong">') < text.index('<td class="right">'), "what is wrong comes first"
+
+
+def test_the_verdict_and_the_open_question_are_on_the_page():
+    class Shifted:
+        def __init__(self):
+            self.offset = np.linspace(0.5, 1.5, 3)
+
+        def forward(self, x):
+            return x * self.offset
+
+        def backward(self, g):
+            return g * self.offset
+
+    text = check_layer(Shifted(), np.ones((2, 3))).html()
+    Page(text)
+    assert ">right, but not checked for offset</span>" in text
+    assert "constants=[&#x27;offset&#x27;]" in text
+
+
+def test_counts_and_indices_have_no_remark():
+    def adjoint(g, x):
+        n = len(x)
+        half = 0.5 * x
+        return g * half * n
+
+    with pytest.raises(AdjointMismatch) as caught:
+        compare_adjoints(lambda x: np.exp(x), adjoint, wrong.FLAT)
+    remarks = caught.value.report.remarks()
+    first = adjoint.__code__.co_firstlineno
+    assert first + 1 not in remarks
+    assert first + 2 in remarks
 
 
 def test_what_comes_from_the_source_is_escaped():

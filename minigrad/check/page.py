@@ -35,6 +35,12 @@ figure { display: inline-block; margin: .5rem 1.5rem .5rem 0; } figcaption { fon
 """
 
 
+INTRODUCTION = (
+    "The backward pass was run with a random incoming gradient, and each gradient that it gave was compared with the "
+    "right one, element by element. What is known to be right, and why, stands under Reference."
+)
+
+
 def page(report: Report) -> str:
     """Return the whole page."""
     return "\n".join(_parts(report)) + "\n"
@@ -48,6 +54,8 @@ def _parts(report: Report) -> Iterator[str]:
     yield f'<h1>{escape(report.title)}: <span class="{state}">{escape(report.verdict)}</span></h1>'
     for line in report.open_question:
         yield f"<p>{escape(line)}</p>"
+    if report.comparisons:
+        yield f"<p>{INTRODUCTION}</p>"
     for error in report.errors:
         yield f'<p class="wrong">{escape(error)}</p>'
     yield from _culprit(report)
@@ -76,7 +84,7 @@ def _culprit(report: Report) -> Iterator[str]:
 def _table(comparisons: list[Comparison]) -> Iterator[str]:
     yield "<h2>Gradients</h2><table><tr><th>of</th><th>with respect to</th><th></th><th>worst</th><th>got</th>"
     yield "<th>expected</th><th>ratio</th><th>what it looks like</th></tr>"
-    for c in comparisons:
+    for c in sorted(comparisons, key=lambda c: c.right):
         state = "right" if c.right else "wrong"
         cells = [c.result, c.name, None, "", "", "", "", "; ".join(c.diagnosis)]
         if c.index is not None:
@@ -112,8 +120,8 @@ def _heat_map(c: Comparison) -> str:
                 f'fill="#d33" fill-opacity="{share:.2f}"><title>{value:.3g}</title></rect>'
             )
     width, height = grid.shape[1] * size, grid.shape[0] * size
-    caption = f"|got - expected| of {c.name} {np.shape(c.wanted)}, largest {top:.3g}"
-    picture = f'<svg width="{width}" height="{height}" role="img">{"".join(cells)}</svg>'
+    caption = f"|got - expected| of {c.name} {np.shape(c.wanted)}, largest {top:.3g}; columns: the last axis"
+    picture = f'<svg width="{width}" height="{height}" role="img" aria-label="{escape(caption)}">{"".join(cells)}</svg>'
     return f"<figure>{picture}<figcaption>{escape(caption)}</figcaption></figure>"
 
 

@@ -161,6 +161,8 @@ class Report:
         found: dict[int, dict[str, str]] = {}
         for s in sightings:
             a, meant = s.assignment, s.meant[0].kind if s.meant else ""
+            if s.status == "unknown" and np.ndim(a.value) == 0:
+                continue  # a count, an index
             # A value of the forward that is changed in place keeps its name: that it is another one says nothing.
             if (s.status != "wrong" or meant != "value") and s.text != f"is {a.name} of the forward":
                 found.setdefault(a.line.line, {})[a.name] = s.text
