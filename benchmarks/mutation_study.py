@@ -14,6 +14,7 @@ installed: one call per row on the same examples.
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 import time
 import types
@@ -52,6 +53,7 @@ def with_mutant(row: Row, name: str, function: Callable[..., Any]) -> Row:
     setattr(others, name, function)
     scope = {**row.adjoint.__globals__, "adjoints": others}
     wrapper = types.FunctionType(row.adjoint.__code__, scope, row.adjoint.__name__, row.adjoint.__defaults__)
+    wrapper.__signature__ = inspect.signature(row.adjoint)  # type: ignore[attr-defined]
     wrapper.__wrapped__ = function  # type: ignore[attr-defined]  # whose lines are looked at
     return replace(row, adjoint=wrapper)
 
@@ -168,9 +170,9 @@ def study(name: str, every: int) -> Counter[str]:
             count["without effect"] += 1
             continue
         count["changed"] += 1
-        start = time.monotonic()
+        start = time.thread_time()
         caught, line = ours(broken)
-        count["milliseconds"] += int(1000 * (time.monotonic() - start))
+        count["milliseconds"] += int(1000 * (time.thread_time() - start))
         count["caught"] += caught
         count["named"] += caught and line == mutant.line
         _tell(mutant, caught, line)

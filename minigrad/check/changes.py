@@ -10,15 +10,16 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-__all__ = ["CHANGES", "AtHand"]
+__all__ = ["CHANGES", "AtHand", "is_module"]
 
 
 @dataclass(frozen=True)
 class AtHand:
-    """What can be put in: the variables that are bound before the line, and the strings of the function."""
+    """What can be put in: the variables that are bound before the line, strings and functions that are used in it."""
 
     names: tuple[str, ...]
     words: tuple[str, ...]
+    functions: tuple[str, ...] = ()
 
 
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.MatMult)
@@ -71,7 +72,7 @@ def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     plain = [a for a in node.args if not isinstance(a, ast.Starred)]
     yield from plain[:1]
-    if method and not _is_module(node.func.value):  # type: ignore[attr-defined]
+    if method and not is_module(node.func.value):  # type: ignore[attr-defined]
         yield node.func.value  # type: ignore[attr-defined]
     for i in range(len(plain)):
         for j in range(i):
@@ -95,7 +96,9 @@ def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
 
 
 def _numbers(node: ast.expr, at_hand: AtHand) -> Iterator[ast.expr]:
-    """Yield a number in place of another: some integers, or one to be found."""
+    """Yield a number in place of another, some integers, or one to be found; a call with an option put in."""
+    if isinstance(node, ast.Call):
+        yield from _options(node, at_hand)
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         yield _unknown()
         if type(node.value) is float:
@@ -121,7 +124,7 @@ def _unknown() -> ast.Constant:
 
 
 def _takes_insertions(node: ast.expr) -> bool:
-    return not isinstance(node, (ast.Constant, ast.Tuple, ast.Slice, ast.Starred)) and not _is_module(node)
+    return not isinstance(node, (ast.Constant, ast.Tuple, ast.Slice, ast.Starred)) and not is_module(node)
 
 
 def _insertions(node: ast.expr, at_hand: AtHand) -> Iterator[ast.expr]:
@@ -142,10 +145,34 @@ def _insertions(node: ast.expr, at_hand: AtHand) -> Iterator[ast.expr]:
         )
     if not isinstance(node, ast.Name):
         yield _turned(node)
+    yield _called(ast.Attribute(node, "swapaxes", ast.Load()), ast.Constant(-1), ast.Constant(-2))
+    for function in at_hand.functions:
+        yield _called(_variable(function), node)
+
+
+def _options(node: ast.Call, at_hand: AtHand) -> Iterator[ast.expr]:
+    """Yield a call with an option put in: an axis, or what is at hand by the name of the option."""
+    given = [k.arg for k in node.keywords]
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    axes = (0, -1, 1) if name in _REDUCTIONS else ()
+    options = [ast.keyword("axis", ast.Constant(axis)) for axis in axes]
+    options += [ast.keyword(n, ast.Name(n, ast.Load())) for n in at_hand.names if n.isidentifier()]
+    for option in options:
+        if option.arg not in given:
+            yield ast.Call(node.func, node.args, [*node.keywords, option])
+
+
+def _called(function: ast.expr, *args: ast.expr) -> ast.Call:
+    return ast.Call(function, list(args), [])
 
 
 def _terms(node: ast.expr, at_hand: AtHand) -> Iterator[ast.expr]:
-    """Yield an expression with a term put in: a number to be found, times a variable or a product of two."""
+    """Yield an expression with a term put in: a number to be found, times a variable or a product of two.
+
+    In place of a number, any other.
+    """
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        yield _unknown()
     if not _takes_insertions(node):
         return
     yield ast.BinOp(node, ast.Add(), _unknown())
@@ -168,7 +195,8 @@ def _turned(node: ast.expr) -> ast.expr:
     return ast.Attribute(node, "T", ast.Load())
 
 
-def _is_module(node: ast.expr) -> bool:
+def is_module(node: ast.expr) -> bool:
+    """Tell whether an expression names a module of functions on arrays."""
     return isinstance(node, ast.Name) and node.id in ("np", "numpy", "math")
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from types import CodeType, FunctionType
 from typing import Any
 
-from minigrad.check.changes import CHANGES, AtHand
+from minigrad.check.changes import CHANGES, AtHand, is_module
 
 __all__ = ["Edit", "Source", "edited"]
 
@@ -78,6 +78,9 @@ class Source:
         self.definition.decorator_list = []
         strings = (n.value for s in self.statements() for n in ast.walk(s) if isinstance(n, ast.Constant))
         self.words = tuple(dict.fromkeys(word for word in strings if isinstance(word, str)))
+        called = (n.func for s in self.statements() for n in ast.walk(s) if isinstance(n, ast.Call) and n.args)
+        named = (f for f in called if isinstance(f, ast.Name) or (isinstance(f, ast.Attribute) and is_module(f.value)))
+        self.functions = tuple(dict.fromkeys(map(ast.unparse, named)))
         owner = function.__qualname__.rsplit(".", 2)[-2:]
         self.module = self._module(owner[0] if len(owner) == 2 and owner[0].isidentifier() else None)
 
@@ -91,7 +94,8 @@ class Source:
 
     def edits(self, line: int, cost: int) -> Iterator[Edit]:
         """Yield the edits of this cost of the statement that begins at a line."""
-        names = [a.arg for a in (*self.definition.args.posonlyargs, *self.definition.args.args)]
+        arguments = self.definition.args
+        names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
         names += self.attributes
         read = {
             n.id for n in ast.walk(self.definition) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
@@ -102,7 +106,7 @@ class Source:
                 names = sorted(
                     dict.fromkeys(names), key=read.__contains__
                 )  # first what nothing uses: forgotten?
-                at_hand = AtHand(tuple(names), self.words)
+                at_hand = AtHand(tuple(names), self.words, self.functions)
                 for path, node in _expressions(statement):
                     for new in CHANGES[cost](node, at_hand):
                         edit = self._edit(i, path, node, new, cost, seen)

@@ -118,7 +118,7 @@ def by_name(s: Sighting) -> Iterator[tuple[Known, Any]]:
 def by_size(s: Sighting, truths: Truths) -> Iterator[tuple[Known, Any]]:
     """Yield what a variable could be meant to be: anything of its size."""
     value = np.asarray(s.assignment.value)
-    if value.dtype.kind in "fc" and value.ndim:
+    if value.dtype.kind in "fc" and value.ndim and not s.assignment.path:
         others = sorted(truths.known, key=lambda k: k.kind == "part")
         found = (
             (known, candidate.astype(value.dtype))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import math
+import sys
 import time
-from collections.abc import Mapping, Sequence
-from types import FunctionType
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -32,7 +34,7 @@ class Laboratory:
     wanted, tolerances
         The right gradients, and how far each may be off.
     seconds
-        How long the experiments may take in all.
+        How long the experiments may take in all, in time of this thread.
     """
 
     def __init__(
@@ -48,14 +50,14 @@ class Laboratory:
         self.wanted = wanted
         self.tolerances = tolerances
         self.root = code_of(subject.shown[1])
-        self.deadline = time.monotonic() + seconds
+        self.deadline = time.thread_time() + seconds
         self.source = _source(subject.shown[1])
         self.misshapen = False  # the adjoint raises, or a gradient has a wrong shape
 
     @property
     def late(self) -> bool:
         """Whether the time for experiments is over."""
-        return time.monotonic() > self.deadline
+        return time.thread_time() > self.deadline
 
     def run(
         self, changes: Mapping[int, Any] | None = None
@@ -81,7 +83,7 @@ class Laboratory:
 
     def gradients_with(self, edit: Edit) -> list[Any] | None:
         """Return the gradients with an edit of the adjoint or of a function that it calls, None if it raises."""
-        with edited(edit.function, edit), np.errstate(all="ignore"):
+        with edited(edit.function, edit), np.errstate(all="ignore"), _patience(edit.code, seconds=2.0):
             try:
                 return self.subject.by_leaf(self.subject.gradients(self.gs))
             except Exception:  # most edits make no sense
@@ -102,16 +104,16 @@ class Laboratory:
         those of another source.
         """
         source = source or self.source
-        deadline = min(self.deadline, time.monotonic() + seconds)
+        deadline = min(self.deadline, time.thread_time() + seconds)
         most = min(most, 3) if self.misshapen else most
         for cost in range(1, most + 1) if source is not None else ():
             for line in (*lines, *(others if cost <= 2 else ())):
                 for edit in source.edits(line, cost):  # type: ignore[union-attr]
-                    if time.monotonic() > deadline:
+                    if time.thread_time() > deadline:
                         return None
                     if edit.number and self.misshapen:
                         continue  # no number makes a wrong shape right
-                    cure = self._with_its_number(edit) if edit.number else edit
+                    cure = self._with_its_number(edit, simple=cost <= 2) if edit.number else edit
                     if cure is not None and len(self.right(self.gradients_with(cure))) == len(self.wanted):
                         return cure
         return None
@@ -123,8 +125,11 @@ class Laboratory:
         sources = [_source(f) for f in functions if f.__code__ in codes]
         return [s for s in sources if s is not None]
 
-    def _with_its_number(self, edit: Edit) -> Edit | None:
-        """Return an edit with the number that makes the gradients right, if they depend on it in a straight line."""
+    def _with_its_number(self, edit: Edit, simple: bool) -> Edit | None:
+        """Return an edit with the number that makes the gradients right, if they depend on it in a straight line.
+
+        A simple number has few digits. One that has not could make up for a size that another line forgot.
+        """
         assert edit.number is not None
         at_one, two = self.flat(self.gradients_with(edit)), edit.number(2.0)
         at_two = None if two is None or at_one is None else self.flat(self.gradients_with(two))
@@ -136,12 +141,9 @@ class Laboratory:
             fits = np.all(np.abs(missing - (c - 1) * slope) <= 1 + 1e-6 * np.max(np.abs(missing), initial=0))
         if not np.isfinite(c) or not fits:
             return None
-        near = [
-            n
-            for n in (round(c), round(2 * c) / 2, round(3 * c) / 3, round(c, 6))
-            if abs(n - c) <= 1e-9 * abs(c)
-        ]
-        return edit.number(float(near[0] if near else c))
+        candidates = (round(c), round(c, 6), *(() if simple else (round(3 * c) / 3, c)))
+        near = [n for n in candidates if abs(n - c) <= 1e-9 * abs(c)]
+        return edit.number(float(near[0])) if near else None
 
     def flat(self, gradients: Sequence[Any] | None) -> Any:
         """Return all gradients as one array, each in units of its tolerance; None if a shape is wrong."""
@@ -163,6 +165,27 @@ class Laboratory:
                 return SourceLine(code.co_filename, first_line(code.co_filename, trace.tb_lineno))
             trace = trace.tb_next
         return found
+
+
+class _TooLong(Exception):
+    """An edit has made a loop that does not end."""
+
+
+@contextmanager
+def _patience(code: CodeType, seconds: float) -> Iterator[None]:
+    """Within this context a function is interrupted that takes longer than this."""
+    end, before = time.thread_time() + seconds, sys.gettrace()
+
+    def line(frame: FrameType, event: str, arg: Any) -> Any:
+        if time.thread_time() > end:
+            raise _TooLong
+        return line
+
+    sys.settrace(lambda frame, event, arg: line if frame.f_code is code else None)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
 
 
 def _source(function: Any) -> Source | None:

@@ -22,12 +22,13 @@ _BINDS = {"STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLOBAL"}
 
 @dataclass
 class Statement:
-    """What a statement does with names: local variables, and attributes it assigns to."""
+    """What a statement does with names: local variables, and attributes that it assigns to or loads."""
 
     line: int
     reads: set[str] = field(default_factory=set)
     binds: set[str] = field(default_factory=set)
     attributes: set[str] = field(default_factory=set)
+    loads: set[str] = field(default_factory=set)
     returns: bool = False
 
 
@@ -61,6 +62,8 @@ def statements(code: CodeType) -> dict[int, Statement]:
             statement.binds.add(name)
         elif instruction.opname == "STORE_ATTR":
             statement.attributes.add(name)
+        elif instruction.opname == "LOAD_ATTR":
+            statement.loads.add(name)
         elif instruction.opname.startswith("RETURN_"):
             statement.returns = instruction.opname != "RETURN_GENERATOR"
         elif "LOAD_FAST" in instruction.opname or instruction.opname in (

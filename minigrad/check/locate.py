@@ -8,12 +8,13 @@ lines in question are tried instead. If neither tells, the line that returns, or
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from minigrad.check.experiments import WrongLine, by_edit, by_name, by_size, by_truth
+from minigrad.check.flow import Flow
 from minigrad.check.generated import Generated
 from minigrad.check.laboratory import Laboratory
 from minigrad.check.lines import statements
@@ -65,9 +66,7 @@ def locate(
     sightings = sight([a for a in watch.assignments if a.frame == 0], truths, arguments)
     raised = None if error is None else lab.raised_at(error)
     last = raised or _return_line(watch)
-    relevant = _relevant(lab, sightings, last)
-    suspects = [s for s in relevant if s.suspicious]
-    found = _search(lab, relevant, suspects, truths, right, last, raised, gradients)
+    found = _search(lab, Flow(sightings, _read_at(lab, last)), truths, right, last, raised, gradients)
     if found is not None:
         found = found if found.cure else _cured(lab, watch, found)
         found.sightings = sightings
@@ -77,8 +76,7 @@ def locate(
 
 def _search(
     lab: Laboratory,
-    relevant: Sequence[Sighting],
-    suspects: Sequence[Sighting],
+    flow: Flow,
     truths: Truths,
     right: frozenset[int],
     last: SourceLine | None,
@@ -86,30 +84,66 @@ def _search(
     gradients: Sequence[Any] | None,
 ) -> WrongLine | None:
     """Try one kind of experiment after the other: the most telling and the cheapest come first."""
-    named = by_truth(lab, suspects, by_name, right)
-    if named is not None and named.confirmed:
-        before = {s.assignment.line.line for s in suspects}
-        rivals = sorted(n for n in before if n < named.line.line)
-        if rivals:  # the line is wrong because of one that leads to it?
-            return by_edit(lab, relevant, [*rivals, named.line.line], [], 3, named) or named
-        return named
-    every = sorted(
-        {s.assignment.line.line for s in relevant} | set(lab.source.headers() if lab.source else [])
-    )
-    lines = sorted({s.assignment.line.line for s in suspects})
+    relevant = flow.relevant()
+    exposed = flow.relevant(flow.covers)  # what leads only to something right did no harm
+    suspects = [s for s in exposed if s.suspicious]
+    returned = [id_of(g) for i, g in enumerate(gradients or ()) if i not in right]
+    named = by_truth(lab, _with_a_name(exposed, returned), by_name, right)
     ends = [place.line for place in (last,) if place is not None]
+    if named is not None and named.confirmed:
+        return _or_a_rival(lab, flow, exposed, named, ends)
+    arrays = [s for s in suspects if s.is_float]
+    first = _lines(s for s in arrays if not any(source in arrays for source in flow.sources(s)))
+    front = [s for s in suspects if s.assignment.line.line in first]
     near = sorted(_read_by(relevant, last)) if raised is not None else []
+    lines = _lines(suspects)
     # A right value that is returned as it is is not to blame: the line that returns it should have used it.
-    returned = [id_of(g) for g in gradients or ()]
-    rest = [s for s in relevant if not s.suspicious and id_of(s.assignment.value) not in returned]
+    rest = [s for s in relevant if s not in suspects and id_of(s.assignment.value) not in returned]
     return (
-        by_edit(lab, relevant, list(dict.fromkeys([*near, *lines[:3], *ends])), [], 3)
+        by_edit(lab, relevant, _once(*near, *first, *(ends if not first else ())), [], 2)
+        or _confirmed(by_truth(lab, front, lambda s: by_size(s, truths), right))
+        or by_edit(lab, relevant, _once(*lines, *ends), _others(lab, flow), 2)
+        or by_edit(lab, relevant, _once(*near, *first, *ends), [], 3)
         or _confirmed(by_truth(lab, suspects, lambda s: by_size(s, truths), right))
-        or by_edit(lab, relevant, [*lines, *ends], every, 4)
+        or by_edit(lab, relevant, _once(*lines, *ends), [], 4)
         or _confirmed(by_truth(lab, rest, lambda s: by_size(s, truths), right))
-        or named
-        or _by_elimination(suspects, last, raised)
+        or _by_elimination(front, last, raised, named)
     )
+
+
+def _or_a_rival(
+    lab: Laboratory, flow: Flow, exposed: Sequence[Sighting], named: WrongLine, ends: Sequence[int]
+) -> WrongLine:
+    """Return the line that is wrong because of one that leads to it, or one that takes it for something else."""
+    place = named.line.line
+    found = [s for s in exposed if s.assignment.name == named.variable and s.assignment.line.line <= place][-1]
+    earlier = [s for s in flow.before(found) if s in exposed and not s.certain]
+    lines = [n for n in _lines(earlier) if n < place]
+    if found.status == "right" and not found.doubtful:
+        lines += [place, *(n for n in _once(*_lines(exposed), *ends) if n > place)]
+    if not lines:
+        return named
+    return by_edit(lab, exposed, _once(*lines, place), [], 3, named) or named
+
+
+def _with_a_name(exposed: Sequence[Sighting], returned: Sequence[Any]) -> list[Sighting]:
+    """Return the variables whose names say what they should be, and that may not be it."""
+    kept = (s for s in exposed if s.suspicious or s.doubtful or id_of(s.assignment.value) in returned)
+    return [s for s in kept if s.meant]
+
+
+def _others(lab: Laboratory, flow: Flow) -> list[int]:
+    """Return the lines of all statements but those that assign what leads to no result."""
+    idle = set(_lines(flow.sightings)) - set(_lines(flow.relevant()))
+    return [s.lineno for s in lab.source.statements() if s.lineno not in idle] if lab.source else []
+
+
+def _lines(sightings: Iterable[Sighting]) -> list[int]:
+    return sorted({s.assignment.line.line for s in sightings})
+
+
+def _once(*lines: int) -> list[int]:
+    return list(dict.fromkeys(lines))
 
 
 def id_of(value: Any) -> Any:
@@ -127,23 +161,11 @@ def _return_line(watch: Watch) -> SourceLine | None:
     return last[-1].line if last else None
 
 
-def _relevant(lab: Laboratory, sightings: Sequence[Sighting], last: SourceLine | None) -> list[Sighting]:
-    """Return the variables that the last line depends on, in order."""
+def _read_at(lab: Laboratory, place: SourceLine | None) -> set[str]:
+    """Return the names that a line reads; those of every line where none is given."""
     assert lab.root is not None
-    needed: set[str] = set()
-    for statement in statements(lab.root).values():
-        if last is None or statement.line == last.line:
-            needed |= statement.reads
-    kept = []
-    for s in reversed(sightings):
-        a = s.assignment
-        name = a.name.removesuffix(a.path)
-        if name in needed or (
-            name not in a.reads and any(c in name for c in ".[")
-        ):  # attributes are results too
-            needed |= a.reads
-            kept.append(s)
-    return kept[::-1]
+    found = statements(lab.root).values()
+    return set().union(*(s.reads for s in found if place is None or s.line == place.line))
 
 
 def _read_by(relevant: Sequence[Sighting], place: SourceLine | None) -> set[int]:
@@ -172,19 +194,15 @@ def _cured(lab: Laboratory, watch: Watch, found: WrongLine) -> WrongLine:
 
 
 def _by_elimination(
-    suspects: Sequence[Sighting], last: SourceLine | None, raised: SourceLine | None
+    front: Sequence[Sighting], last: SourceLine | None, raised: SourceLine | None, named: WrongLine | None
 ) -> WrongLine | None:
-    """Name what is left: the first suspect that is an array, or the line that raised or returns."""
+    """Name what is left: the first that is wrong though everything before it is right, or the line that returns."""
+    if named is not None and (not front or named.line.line in _lines(front)):
+        return named
     for status in ("wrong", "unknown", "right"):
-        for s in suspects:
-            a, value = s.assignment, np.asarray(s.assignment.value)
-            if (
-                s.status == status
-                and not a.path
-                and value.ndim
-                and value.dtype.kind in "fc"
-                and np.any(value)
-            ):
+        for s in front:
+            a = s.assignment
+            if s.status == status and not a.path and np.ndim(a.value) and np.any(a.value):
                 return WrongLine(a.line, a.function, a.name, False, s.text)
     if last is None:
         return None

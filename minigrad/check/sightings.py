@@ -14,8 +14,10 @@ from minigrad.check.watch import Assignment
 
 __all__ = ["Sighting", "sight"]
 
+MOST_TURNS = 8  # of a loop, that are looked at
 
-@dataclass
+
+@dataclass(eq=False)
 class Sighting:
     """A variable that a statement assigned, and what is known of its value.
 
@@ -36,18 +38,46 @@ class Sighting:
     form: str = ""
     meant: list[Known] = field(default_factory=list)
     same_as: str | None = None  # a variable or an argument that has the same value already
+    repeated: bool = False  # in a loop
+
+    @property
+    def variable(self) -> str:
+        """The name that the statement assigns to, without the place of a leaf in the value."""
+        return self.assignment.name.removesuffix(self.assignment.path)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it can be told by its value: an integer can be anything."""
+        return np.asarray(self.assignment.value).dtype.kind in "fc"
+
+    @property
+    def sure(self) -> bool:
+        """Whether it is right, and no accident."""
+        return self.status == "right" and not self.suspicious and not self.doubtful and not self.repeated
+
+    @property
+    def certain(self) -> bool:
+        """Whether it is right, and what it is has a name."""
+        return self.sure and self.known is not None and bool(self.known.truth.names)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it shows less than all of something right: its sum, or one of its copies."""
+        return self.status == "right" and any(f in self.form for f in ("summed", "one of its copies"))
 
     @property
     def suspicious(self) -> bool:
         """Whether it could be to blame: it is nothing known, or something known that it is not called, or no news."""
         known = self.known
         misnamed = known is not None and bool(self.meant) and not any(_same(k, known) for k in self.meant)
-        name = self.assignment.name.rsplit(".", 1)[-1].lower()
-        if known is not None and known.kind == "value" and name.startswith(("d", "grad")) and len(name) > 1:
-            misnamed = True  # called a gradient
+        name = self.variable.rsplit(".", 1)[-1]
+        if known is not None and known.kind == "value" and name.lower().startswith(("d", "grad")) and len(name) > 1:
+            misnamed = name not in known.truth.names  # called a gradient
         if self.form and bool(self.meant) and any(c in self.assignment.name for c in ".["):
             misnamed = True  # a gradient that is left in an attribute is a result: its shape counts
-        return self.status != "right" or misnamed or self.same_as is not None
+        named = self.form == "" and any(_same(k, known) for k in self.meant) if known is not None else False
+        alias = self.same_as is not None and not self.assignment.path and not named
+        return self.status != "right" or misnamed or alias
 
     @property
     def text(self) -> str:
@@ -63,15 +93,15 @@ class Sighting:
 def sight(assignments: Sequence[Assignment], truths: Truths, arguments: Mapping[str, Any]) -> list[Sighting]:
     """Return what is known of each variable, in the order of assignment.
 
-    Of a variable that one statement assigns again and again, in a loop, only the last value counts.
+    Of a variable that one statement assigns again and again, in a loop, the first value that is not right counts, or
+    the last.
     """
     earlier = [(name, np.asarray(x)) for name, x in arguments.items()]
-    last: dict[tuple[int, int, str], Assignment] = {}
+    turns: dict[tuple[int, int, str], list[Assignment]] = {}
     for a in assignments:
-        key = (a.frame, a.line.line, a.name)
-        last.pop(key, None)
-        last[key] = a
-    sightings = [_sight(a, truths) for a in last.values()]
+        turns.setdefault((a.frame, a.line.line, a.name), []).append(a)
+    sightings = [_in_turn(group, truths) for group in turns.values()]
+    sightings.sort(key=lambda s: s.assignment.step)
     later: set[str] = set()
     for s in reversed(sightings):  # of a variable that is built up, only the end is what its name says
         if s.assignment.name in later:
@@ -87,6 +117,19 @@ def sight(assignments: Sequence[Assignment], truths: Truths, arguments: Mapping[
     return sightings
 
 
+def _in_turn(group: Sequence[Assignment], truths: Truths) -> Sighting:
+    """Return what is known of a variable that one statement assigns again and again."""
+    built_up = group[0].name.removesuffix(group[0].path) in group[0].reads
+    for a in [] if built_up else group[:MOST_TURNS]:
+        s = _sight(a, truths)
+        if s.status != "right":
+            break
+    else:
+        s = _sight(group[-1], truths)
+    s.repeated = len(group) > 1
+    return s
+
+
 def _sight(a: Assignment, truths: Truths) -> Sighting:
     found = truths.find(a.value)
     meant = truths.meant_by(a.name)
@@ -96,6 +139,10 @@ def _sight(a: Assignment, truths: Truths) -> Sighting:
     values = [(t, t.value if kind == "value" else t.gradient) for t in candidates]
     wanted = [Known(np.asarray(value), t, kind) for t, value in values if value is not None]
     wanted.sort(key=lambda k: k.value.size != np.size(a.value))
+    forms = ((k, form_of(a.value, k.value, truths.relative)) for k in wanted)
+    own = next(((k, form) for k, form in forms if form is not None), None)
+    if own is not None and (found is None or own[1] == "" or found[1] != ""):
+        found = own  # the gradient of a sum is that of each term as well
     if found is not None and not _misplaced(a.value, *found, wanted):
         return Sighting(a, "right", *found, meant=wanted)
     return Sighting(a, "wrong" if wanted else "unknown", meant=wanted)

@@ -49,7 +49,11 @@ def forward_name(name: str, names: Sequence[str], mapping: Mapping[str, str]) ->
     """
     if name in mapping:
         return mapping[name], "gradient"
-    name, bracket, key = name.rsplit(".", 1)[-1].partition("[")
+    owner, _, name = name.rpartition(".")
+    if owner.rpartition(".")[2].lstrip("_")[:1] in ("d", "g"):  # dparams.w is the gradient of w
+        found = forward_name(name, names, mapping)
+        return None if found is None else (found[0], "gradient")
+    name, bracket, key = name.partition("[")
     if bracket:  # grads["W"] is the gradient of W
         found = forward_name(key.strip("]'\""), names, mapping)
         return (found[0], "gradient") if found is not None and name.lstrip("_")[:1] in ("d", "g") else found

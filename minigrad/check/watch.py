@@ -240,13 +240,25 @@ def _put(owner: Any, path: str, replacement: Any) -> None:
 def _leaves(value: Any) -> list[tuple[str, Any]]:
     """Return the arrays and numbers of a value with their places; nothing for what is neither."""
     if isinstance(value, (dict, list, tuple)):
-        leaves = tree.leaves(value)
-        if len(leaves) > 64:
+        if not _is_small(value):
             return []
+        leaves = tree.leaves(value)
         paths = [p if p.startswith("[") else f".{p}" for p in tree.paths(value)]
         return [(p, x) for p, x in zip(paths, leaves, strict=True) if isinstance(x, (np.ndarray, np.generic))]
     kept = isinstance(value, (np.ndarray, np.generic, int, float)) and not isinstance(value, bool)
     return [("", value)] if kept else []
+
+
+def _is_small(value: Any) -> bool:
+    """Tell whether a structure has few parts: one that has itself as a part has not."""
+    todo = [value]
+    for _ in range(2 * _MOST_HELD):
+        if not todo:
+            return True
+        part = todo.pop()
+        if isinstance(part, (dict, list, tuple)):
+            todo += part.values() if isinstance(part, dict) else part
+    return False
 
 
 def _with_leaf(value: Any, path: str, leaf: Any) -> Any:
