@@ -1,7 +1,8 @@
-"""The threads that run a compiled program together: they share out the rows of each kernel, and meet in between.
+"""The threads that run a compiled program together, and share out the rows of each kernel.
 
 Starting threads anew for each kernel, as parallel loops do, costs more than most kernels take. A crew goes through
-a whole list of kernels by itself; at a meeting each thread waits in a loop, for a microsecond if all are running.
+a whole list of kernels by itself; where one needs what others compute, it waits in a loop, for a microsecond if all
+are running.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import threading
 
 import numpy as np
 
-__all__ = ["Crew", "crew"]
+__all__ = ["MOST_THREADS", "Crew", "Work", "crew"]
 
 MOST_THREADS = 62  # bits of the mask of sleeping threads
 
@@ -32,47 +33,54 @@ class Crew:
         from minigrad.compiler.numba_backend import crew_loop
 
         self.threads = min(threads, MOST_THREADS)
-        self._loop = crew_loop()
+        self._loop = loop = crew_loop()
         self._lock = threading.Lock()
-        line = self._loop.LINE // 8
-        self._block = np.zeros((4 + self.threads) * line, np.int64)
+        self._number = 0
+        self._block = np.zeros(loop.PARKED // 8 + self.threads * loop.LINE // 8, np.int64)
         self._address = self._block.ctypes.data
-        self._block[self._loop.GIVE_WAY // 8] = _give_way()
+        self._block[loop.GIVE_WAY // 8] = _give_way()
         self._awake = [threading.Semaphore(0) for _ in range(self.threads)]
-        for part in range(1, self.threads):
-            threading.Thread(target=self._serve, args=(part,), name=f"minigrad {part}", daemon=True).start()
+        self._started = False
 
-    def run(self, instructions: np.ndarray, scratch: np.ndarray) -> None:
-        """Go through instructions, (n, 4) int64: see loops/crew.py. `scratch` has a row of bytes for each thread."""
-        memory = scratch.ctypes.data, scratch.strides[0]
+    def run(self, work: Work, scratch: np.ndarray) -> None:
+        """Go through a list of instructions. `scratch` has a row of bytes for each thread."""
+        loop, block = self._loop, self._block
         with self._lock:
-            before = self._given_out
+            self._number += 1
+            block[loop.LIST // 8 : loop.GIVE_WAY // 8] = (*work.given, scratch.ctypes.data, scratch.strides[0])
             try:
-                asleep = self._loop.publish(
-                    self.threads, self._address, instructions.ctypes.data, len(instructions), *memory
-                )
-                self._wake(asleep)
-            except BaseException:  # Ctrl-C, between publishing and working: the others must not wait for ever
-                if self._given_out != before:
-                    self._wake(-1)
-                    self._loop.work(0, self.threads, self._address)
-                raise
-            self._loop.work(0, self.threads, self._address)
+                others = self.threads if work.shared else 1
+                if others > 1 and not self._started:
+                    self._start()
+                self._wake(loop.publish(self._address, others, self._number))
+            finally:  # also if Ctrl-C comes between: the list is done and closed
+                loop.finish(self._address)
 
-    @property
-    def _given_out(self) -> int:
-        return int(self._block[self._loop.GENERATION // 8])
+    def _start(self) -> None:
+        self._started = True
+        for thread in range(1, self.threads):
+            threading.Thread(target=self._serve, args=(thread,), name=f"minigrad {thread}", daemon=True).start()
 
     def _wake(self, asleep: int) -> None:
-        for part in range(1, self.threads):
-            if asleep >> part & 1:
-                self._awake[part].release()
+        for thread in range(1, self.threads if asleep else 1):
+            if asleep >> thread & 1:
+                self._awake[thread].release()
 
-    def _serve(self, part: int) -> None:
+    def _serve(self, thread: int) -> None:
         seen = 0
         while True:
-            seen = self._loop.serve(part, self.threads, self._address, seen)
-            self._awake[part].acquire()
+            seen = self._loop.serve(thread, self._address, seen)
+            self._awake[thread].acquire()
+
+
+class Work:
+    """A list of instructions, (n, 6) int64 (see loops/crew.py), and the claims of its parts."""
+
+    def __init__(self, instructions: np.ndarray) -> None:
+        n_parts = int(instructions[:, 2].sum())
+        self._keep = instructions, np.zeros(n_parts, np.int64)
+        self.given = (instructions.ctypes.data, len(instructions), n_parts, self._keep[1].ctypes.data)
+        self.shared = bool(np.any(instructions[:, 2] > 1))
 
 
 def _give_way() -> int:

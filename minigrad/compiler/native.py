@@ -12,6 +12,7 @@ from typing import Any
 
 __all__ = [
     "call", "call_product", "exchange", "fetch_add", "load", "peek", "place", "pointer", "poke", "relax", "store",
+    "swap",
 ]  # fmt: skip
 
 call: Any
@@ -25,6 +26,7 @@ pointer: Any
 poke: Any
 relax: Any
 store: Any
+swap: Any
 
 
 def __getattr__(name: str) -> Any:
@@ -135,6 +137,16 @@ def _intrinsics() -> dict[str, Any]:
 
         typed.__doc__ = text
         return intrinsic(typed)
+
+    @intrinsic
+    def swap(context: Any, address: Any, old: Any, new: Any) -> Any:
+        """Store an int64 at an address if the old one is there, and tell whether it was: no thread comes between."""
+
+        def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            found = builder.cmpxchg(at(builder, args[0]), args[1], args[2], "seq_cst", "seq_cst")
+            return builder.extract_value(found, 1)
+
+        return types.boolean(types.int64, types.int64, types.int64), write
 
     @intrinsic
     def call(context: Any, function: Any, part: Any, parts: Any, scratch: Any, table: Any) -> Any:

@@ -12,7 +12,6 @@ import importlib.util
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.compiler.crew import crew
+from minigrad.compiler.crew import MOST_THREADS, Work, crew
 from minigrad.compiler.kernel_source import write_kernel
 from minigrad.compiler.numpy_backend import Memory, Step, equation_step, is_done_in_place
 from minigrad.compiler.products import Blas, product
@@ -72,7 +71,7 @@ def numba_steps(memory: Memory, separate: bool = False) -> list[tuple[Step, list
 
     blas = Blas.of_scipy()
     cores: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
-    threads = cores if blas is not None else 1  # two pools of threads would fight for the cores
+    threads = min(cores, MOST_THREADS) if blas is not None else 1  # two pools of threads would fight for the cores
     steps: list[tuple[Step, list[Equation]]] = []
     waiting: list[Instruction] = []
     scratch = 64
@@ -117,37 +116,39 @@ class Run:
     scratch: np.ndarray
 
     def __init__(self, instructions: list[Instruction], threads: int, blas: Blas | None) -> None:
-        self.instructions = instructions
         self.crew = crew(threads)
         self.blas = blas
-        self.list = np.zeros((len(instructions), 4), np.int64)
-        alone = 0
-        for row, i, meet in zip(self.list, instructions, _meetings(instructions), strict=True):
-            row[:] = i.function, i.table.ctypes.data, meet, -1 if i.shared else alone % self.crew.threads
-            alone += not i.shared  # small kernels in turn, each by another thread
+        self.keep = instructions
+        self.work = Work(_listed(instructions, self.crew.threads))
 
     def __call__(self) -> None:
         if self.blas is None:
-            self.crew.run(self.list, self.scratch)
+            self.crew.run(self.work, self.scratch)
             return
         with self.blas.one_thread():
-            self.crew.run(self.list, self.scratch)
+            self.crew.run(self.work, self.scratch)
 
 
-def _meetings(instructions: list[Instruction]) -> Iterator[bool]:
-    """Tell for each instruction whether it must wait until all threads have done those before.
+def _listed(instructions: list[Instruction], threads: int) -> np.ndarray:
+    """Return the list that a crew goes through.
 
-    It must if it touches what one of them writes, or writes what one of them touches, since the last meeting.
+    An instruction must wait for those before it if it touches what one of them writes, or writes what one of them
+    touches; for all of them, as it is not told which part does what.
     """
+    rows = []
     read: list[tuple[int, int]] = []
     written: list[tuple[int, int]] = []
+    before = after = alone = 0
     for i in instructions:
-        meet = _touch(i.reads, written) or _touch(i.writes, written) or _touch(i.writes, read)
-        if meet:
-            read, written = [], []
+        if _touch(i.reads, written) or _touch(i.writes, written) or _touch(i.writes, read):
+            read, written, after = [], [], before
         read += i.reads
         written += i.writes
-        yield meet
+        parts = threads if i.shared else 1
+        rows.append((i.function, i.table.ctypes.data, parts, before, after, alone % threads))
+        before += parts
+        alone += not i.shared  # small kernels in turn, each by another thread
+    return np.array(rows, np.int64)
 
 
 def _touch(a: list[tuple[int, int]], b: list[tuple[int, int]]) -> bool:

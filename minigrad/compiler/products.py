@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,18 +50,21 @@ class Blas:
         if sys.byteorder != "little":  # _block writes an int where an int64 is
             return None
         functions = {name: get_cython_function_address(cython_blas.__name__, name) for name in GEMM.values()}
-        return Blas(functions, tuple(threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers))
+        found = threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers
+        own = [library for library in found if "scipy" in Path(library.filepath).parent.name]  # as in its wheels
+        return Blas(functions, tuple(own or found))
 
     @contextmanager
     def one_thread(self) -> Iterator[None]:
         """Let BLAS use one thread for each of its callers."""
         before = [library.num_threads for library in self.libraries]
-        for library in self.libraries:
+        changed = [(library, n) for library, n in zip(self.libraries, before, strict=True) if n != 1]
+        for library, _ in changed:
             library.set_num_threads(1)
         try:
             yield
         finally:
-            for library, n in zip(self.libraries, before, strict=True):
+            for library, n in changed:
                 library.set_num_threads(n)
 
 

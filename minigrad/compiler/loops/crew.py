@@ -1,88 +1,133 @@
-"""What the threads of a crew do while they need no Python: go through a list of kernels, and wait for each other.
+"""What the threads of a crew do while they need no Python: go through a list of kernels, each its part of every one.
 
-An instruction is four int64: the address of its kernel, of the kernel's table, whether all threads must have finished
-the instructions before, and which thread does it alone (-1: every thread does its part).
+An instruction is six int64: the address of its kernel, of the kernel's table, how many parts it has, how many parts
+all instructions before it have, how many of those must be done before it may start, and which thread it is meant for
+if it has one part.
 
-The crew shares a block of int64, a cache line for each of what is polled.
+Every thread does its own part of an instruction, so that it finds in its cache what it computed before. While it
+waits, it does those parts that others have not begun: a thread that the system has not woken, or has stopped in
+favour of another program, is not waited for. Whoever claims a part first, does it.
+
+The crew shares a block of int64, with a cache line of its own for each that is polled.
 """
 
 from numba import njit, types
 
-from minigrad.compiler.native import call, exchange, fetch_add, peek, poke, relax
+from minigrad.compiler.native import call, exchange, fetch_add, peek, poke, relax, swap
 
 long = types.int64
-FIELDS = 4  # of an instruction
+FIELDS = 6  # of an instruction
 LINE = 64  # bytes
 
-ARRIVED = 0  # how often a thread has come to a meeting
-GENERATION = LINE  # how many lists have been given out
-LIST, LENGTH, BASE, SCRATCH, SCRATCH_SIZE, GIVE_WAY = range(2 * LINE, 2 * LINE + 48, 8)
-PARKED = 3 * LINE  # one line per thread: 1 while it sleeps, or is about to
+OPEN = 0  # the number of the list that is being worked on, 0 between two
+DONE = LINE  # how many parts of it are done
+INSIDE = 2 * LINE  # how many threads look at it, besides the one that has published it
+LIST, LENGTH, PARTS, CLAIMS, SCRATCH, SCRATCH_SIZE, GIVE_WAY = range(3 * LINE, 3 * LINE + 56, 8)
+PARKED = 4 * LINE  # one line per thread: 1 while it sleeps, or is about to
 
 BUSY = 200  # how often to look again before others are let run
 PATIENCE = 3000  # and before the thread goes to sleep: about a millisecond
 
 
-@njit(types.void(long, long), nogil=True, cache=True)
-def meet(crew, everyone):
-    """Wait until all threads are here."""
-    fetch_add(crew + ARRIVED, 1)
+@njit(types.boolean(long, long, long, long), nogil=True, cache=True)
+def do(crew, thread, at, part):
+    """Do a part of an instruction, unless somebody has begun it. A claim is the number of the list it was made for."""
+    number, claim = peek(crew + OPEN), peek(crew + CLAIMS) + 8 * (peek(at + 24) + part)
+    before = peek(claim)
+    if before >= number or not swap(claim, before, number):
+        return False
+    scratch = peek(crew + SCRATCH) + thread * peek(crew + SCRATCH_SIZE)
+    call(peek(at), part, peek(at + 16), scratch, peek(at + 8))
+    fetch_add(crew + DONE, 1)
+    return True
+
+
+@njit(types.void(long, long, long, long, long), nogil=True, cache=True)
+def wait(crew, thread, done, begin, end):
+    """Wait until so many parts are done; meanwhile do what nobody has begun of the instructions in between."""
+    if peek(crew + DONE) >= done:
+        return
+    at = begin
+    while at < end and peek(crew + DONE) < done:
+        for part in range(peek(at + 16)):
+            do(crew, thread, at, part)
+        at += 8 * FIELDS
     looks = 0
-    while peek(crew + ARRIVED) < everyone:
+    while peek(crew + DONE) < done:
         looks += 1
         relax(peek(crew + GIVE_WAY) if looks > BUSY else 0)
 
 
-@njit(types.void(long, long, long), nogil=True, cache=True)
-def work(part, parts, crew):
-    """Do this thread's part of the list."""
-    at, n, everyone = peek(crew + LIST), peek(crew + LENGTH), peek(crew + BASE)
-    scratch = peek(crew + SCRATCH) + part * peek(crew + SCRATCH_SIZE)
-    for _ in range(n):
-        if peek(at + 16):
-            everyone += parts
-            meet(crew, everyone)
-        alone = peek(at + 24)
-        if alone < 0:
-            call(peek(at), part, parts, scratch, peek(at + 8))
-        elif alone == part:
-            call(peek(at), 0, 1, scratch, peek(at + 8))
+@njit(types.void(long, long), nogil=True, cache=True)
+def work(thread, crew):
+    """Go through the list."""
+    at = begin = peek(crew + LIST)
+    after = 0
+    for _ in range(peek(crew + LENGTH)):
+        if peek(at + 32) > after:
+            after = peek(at + 32)
+            wait(crew, thread, after, begin, at)
+            begin = at
+        parts = peek(at + 16)
+        if parts > 1:
+            do(crew, thread, at, thread)
+        elif peek(at + 40) == thread:
+            do(crew, thread, at, 0)
         at += 8 * FIELDS
-    meet(crew, everyone + parts)
+    wait(crew, thread, peek(crew + PARTS), begin, at)
 
 
-@njit(long(long, long, long, long, long, long), nogil=True, cache=True)
-def publish(parts, crew, list_, length, scratch, scratch_size):
-    """Give out a list; return which of the other threads sleep, as a bit mask."""
-    poke(crew + LIST, list_)
-    poke(crew + LENGTH, length)
-    poke(crew + BASE, peek(crew + ARRIVED))
-    poke(crew + SCRATCH, scratch)
-    poke(crew + SCRATCH_SIZE, scratch_size)
-    fetch_add(crew + GENERATION, 1)
+@njit(types.void(long), nogil=True, cache=True)
+def finish(crew):
+    """Do what is to be done of the open list, and close it: nobody looks at it from then on."""
+    if peek(crew + OPEN):
+        work(0, crew)
+        exchange(crew + OPEN, 0)
+        looks = 0
+        while peek(crew + INSIDE):
+            looks += 1
+            relax(peek(crew + GIVE_WAY) if looks > BUSY else 0)
+
+
+@njit(long(long, long, long), nogil=True, cache=True)
+def publish(crew, threads, number):
+    """Open the list; return which of the other threads sleep, as a bit mask: they are to be woken."""
+    poke(crew + DONE, 0)
+    exchange(crew + OPEN, number)
     asleep = 0
-    for part in range(1, parts):
-        if exchange(crew + PARKED + part * LINE, 0):
-            asleep |= 1 << part
+    for thread in range(1, threads):
+        if exchange(crew + PARKED + thread * LINE, 0):
+            asleep |= 1 << thread
     return asleep
 
 
-@njit(long(long, long, long, long), nogil=True, cache=True)
-def serve(part, parts, crew, seen):
+@njit(types.boolean(long, long), nogil=True, cache=True)
+def is_new(crew, seen):
+    """Tell whether a list is open that the thread has not been through."""
+    number = peek(crew + OPEN)
+    return number != 0 and number != seen
+
+
+@njit(long(long, long, long), nogil=True, cache=True)
+def serve(thread, crew, seen):
     """Work through list after list; return, with the number of the last one, when the thread is to sleep.
 
     Whoever sets PARKED back to 0 has the say: the thread itself, which then goes on, or the publisher, which wakes it.
     """
     looks = 0
     while True:
-        if peek(crew + GENERATION) == seen:
+        if not is_new(crew, seen):
             looks += 1
             relax(peek(crew + GIVE_WAY) if looks > BUSY else 0)
             if looks < PATIENCE:
                 continue
-            exchange(crew + PARKED + part * LINE, 1)
-            if peek(crew + GENERATION) == seen or not exchange(crew + PARKED + part * LINE, 0):
+            exchange(crew + PARKED + thread * LINE, 1)
+            if not is_new(crew, seen) or not exchange(crew + PARKED + thread * LINE, 0):
                 return seen
-        seen += 1
-        work(part, parts, crew)
         looks = 0
+        fetch_add(crew + INSIDE, 1)
+        number = peek(crew + OPEN)
+        if number:  # otherwise it was closed just now
+            seen = number
+            work(thread, crew)
+        fetch_add(crew + INSIDE, -1)
