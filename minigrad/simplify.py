@@ -53,6 +53,7 @@ class Rewriter:
     def let(self, old: Var, new: Atom) -> None:
         """Say that `new`, which takes over the name, replaces `old` from here on."""
         self.replaced[old] = new
+        self.program.notes.setdefault("replaced", {})[old] = new
         if isinstance(new, Var) and new not in self.program.inputs:
             if old.name and (new.name is None or (new.weak and not old.weak)):
                 new.name, new.weak = old.name, old.weak
@@ -154,8 +155,12 @@ def fold(program: Program) -> Program:
             r.emit(BROADCAST, below.inputs, out, eq, **eq.params)
         elif eq.op.kind == "elementwise" or (isinstance(eq.op.function, np.ufunc) and eq.op.function.signature is None):
             narrow = inputs if eq.of is None else tuple(_unstretched(r, a) for a in inputs)
-            fits = np.broadcast_shapes(*(a.shape for a in narrow)) == out.shape
-            r.add(replace(eq, inputs=narrow if fits else inputs))
+            shape = np.broadcast_shapes(*(a.shape for a in narrow))
+            if shape == () != out.shape == (1,) * len(out.shape) and eq.of is not None:
+                number = r.emit(eq.op, narrow, Var((), out.dtype, out.name, out.weak), eq, **eq.params)
+                r.emit(RESHAPE, (number,), out, eq, shape=out.shape)
+            else:
+                r.add(replace(eq, inputs=narrow if shape == out.shape else inputs))
         else:
             r.keep(eq)
     return r.done()
@@ -230,8 +235,11 @@ def _reshaped(r: Rewriter, eq: Equation, x: Atom, used: Counter[Atom]) -> None:
             break
         first = below.inputs[0]
     reduced = _made_by(r, first, KEEPING_AXES)
+    stretched = _made_by(r, first, {BROADCAST})
     if first.shape == out.shape:
         r.let(out, first)
+    elif stretched is not None and eq.of is not None and stretched.inputs[0].shape == ():
+        r.emit(BROADCAST, stretched.inputs, out, eq, shape=out.shape)
     elif (
         reduced is not None
         and reduced.of is not None

@@ -18,7 +18,9 @@ from minigrad.fingerprint import fingerprint
 from minigrad.names import Names
 from minigrad.op import Op, Recorded
 from minigrad.program import Atom, Const, Equation, Program, Var, validate, without_dead_code
+from minigrad.rules.index import assign
 from minigrad.shapes import shape_of
+from minigrad.slices import is_whole
 from minigrad.tape import NEW_TAPE, Node, Observer, Tape
 from minigrad.tensor import Tensor, dtype_of, plain
 
@@ -143,6 +145,12 @@ class Trace(Tape):
             return type(x)(map(self.plain_parameter, x))
         return x
 
+    def copies(self) -> dict[Var, Var]:
+        """Return what was assigned as a whole, as p /= total does, and the value it is."""
+        whole = [eq for eq in self.equations if eq.op is assign and is_whole(eq.params["index"])]
+        pairs = {eq.outs[0]: eq.inputs[1] for eq in whole}
+        return {x: y for x, y in pairs.items() if isinstance(y, Var) and (x.shape, x.dtype) == (y.shape, y.dtype)}
+
     def program(self, outputs: Sequence[Any]) -> Program:
         """Return what was recorded, as the Program with these results, under the names that the user's code gave."""
         for x, *_ in self.captured.values():
@@ -155,6 +163,9 @@ class Trace(Tape):
                 continue
             if var.name is None or (var.weak and not weak):
                 var.name, var.weak = name, weak
+        for var, value in self.copies().items():
+            if var.name and (value.name is None or (value.weak and not var.weak)):
+                value.name, value.weak = var.name, var.weak
         program = Program(tuple(self.inputs), tuple(self.equations), atoms, self.name)
         return without_dead_code(validate(program))
 
@@ -240,7 +251,7 @@ def adjoint_program(
     of `scores` is called `dscores`.
 
     The notes of both: "reads", the values that Python code looked at; "result", the structure of the result; and
-    "gradients", which variable is the gradient of which.
+    "gradients", which variable is the gradient of which; "replaced", which variable stands for another.
     """
     from minigrad.custom import is_differentiable
     from minigrad.transforms import vjp
@@ -280,7 +291,7 @@ def adjoint_program(
             if var not in tape.inputs:
                 var.name, var.weak = f"d{tape.vars[x._slot].name}", False
     backward = tape.program(outputs)
-    notes = {"reads": tape.reads, "result": structure, "gradients": found}
+    notes = {"reads": tape.reads, "result": structure, "gradients": found, "replaced": dict(tape.copies())}
     forward = Program(forward.inputs, forward.equations, forward.outputs, forward.name, notes)
     return forward, Program(backward.inputs, backward.equations, backward.outputs, f"{forward.name}_adjoint", notes)
 

@@ -129,7 +129,75 @@ def tree(params, x):
     return {"sum": np.sum(params["w"] * x), "scaled": params["layers"][0] * x[0]}
 
 
+def convolution_by_columns(x, W, b):
+    (n, c, h, w), (f, _, k, _) = x.shape, W.shape
+    ho, wo = h - k + 1, w - k + 1
+    cols = np.zeros_like(x, shape=(n, c, k, k, ho, wo))
+    for i in range(k):
+        for j in range(k):
+            cols[:, :, i, j] = x[:, :, i : i + ho, j : j + wo]
+    rows = cols.transpose(0, 4, 5, 1, 2, 3).reshape(n * ho * wo, -1)
+    out = rows @ W.reshape(f, -1).T + b
+    return out.reshape(n, ho, wo, f).transpose(0, 3, 1, 2)
+
+
+def lstm_cell(x, h, c, Wx, Wh, b):
+    i, f, o, u = np.split(x @ Wx + h @ Wh + b, 4, axis=1)
+    c = 1 / (1 + np.exp(-f)) * c + 1 / (1 + np.exp(-i)) * np.tanh(u)
+    return np.tanh(c) / (1 + np.exp(-o)), c
+
+
+def attention_in_place(q, k, v, mask):
+    s = q @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1])
+    s[:, ~mask] = -1e9
+    s -= np.max(s, axis=-1, keepdims=True)
+    p = np.exp(s)
+    p /= np.sum(p, axis=-1, keepdims=True)
+    return p @ v
+
+
+def hinge(scores, y):
+    rows = np.arange(len(y))
+    margins = np.maximum(0, scores - scores[rows, y][:, None] + 1)
+    margins[rows, y] = 0
+    return np.sum(margins) / len(y)
+
+
+def windows(x, w):
+    return np.lib.stride_tricks.sliding_window_view(x, 3, axis=1) @ w
+
+
+def messages(h, source, target):
+    m = np.zeros_like(h)
+    np.add.at(m, target, h[source])
+    return np.tanh(h + m)
+
+
+def rotation_in_place(x, cos, sin):
+    out = np.empty_like(x)
+    out[..., 0::2] = x[..., 0::2] * cos - x[..., 1::2] * sin
+    out[..., 1::2] = x[..., 0::2] * sin + x[..., 1::2] * cos
+    return out
+
+
+def damped(x):
+    out = np.sin(x)
+    out[:, :, 0] *= 0.5
+    out[0][1] += x[1][0]
+    return out
+
+
 FUNCTIONS = {
+    "attention_in_place": (attention_in_place, args(normal(2, 3, 4), normal(2, 3, 4), normal(2, 3, 4), np.tri(3) > 0)),
+    "convolution_by_columns": (convolution_by_columns, args(normal(2, 3, 4, 4), normal(5, 3, 2, 2), normal(5))),
+    "damped": (damped, args(normal(2, 2, 3))),
+    "hinge": (hinge, args(normal(4, 3), np.array([0, 2, 1, 1]))),
+    "lstm_cell": (
+        lstm_cell, args(normal(2, 3), normal(2, 4), normal(2, 4), normal(3, 16), normal(4, 16), normal(16))
+    ),
+    "messages": (messages, args(normal(4, 3), np.array([0, 1, 3]), np.array([1, 2, 0]))),
+    "rotation_in_place": (rotation_in_place, args(normal(2, 4, 6), normal(4, 3), normal(4, 3))),
+    "windows": (windows, args(normal(2, 9), normal(3))),
     "batch_norm": (batch_norm, args(normal(5, 3), normal(3), normal(3))),
     "convolution": (convolution, args(normal(4), normal(2), normal())),
     "divergence": (divergence, args(abs(normal(4)) + 0.1, abs(normal(4)) + 0.1)),

@@ -23,6 +23,8 @@ def file(tmp_path):
         "def scale(x, w, *, power=2):\n    y = x * w\n    return y ** power\n\n"
         "def _hidden(x):\n    return x\n\n"
         "class Layer:\n    @staticmethod\n    def forward(x):\n        return np.exp(x)\n\n"
+        "class Dense:\n    def __init__(self, n=3):\n        self.W = np.ones((n, 2))\n\n"
+        "    def forward(self, x):\n        return x @ self.W\n\n"
         "NUMBER = 3\n"
     )
     yield path
@@ -49,6 +51,21 @@ def test_it_prints_the_function_or_every_operation(file, capsys):
     assert "return np.exp(x)" in out
     _, out, _ = output(capsys, "adjoint", f"{file}:scale", "--input", "x=2", "--input", "w=2", "--exact")
     assert out == minigrad.adjoint_source(load(f"{file}:scale"), np.ones(2), np.ones(2), tidy=False)
+
+
+@pytest.mark.parametrize("name", ["Dense", "Dense.forward"])
+def test_a_method_is_that_of_an_object(file, capsys, name):
+    code, out, _ = output(capsys, "adjoint", f"{file}:{name}", "--init", "n=5", "--input", "x=2,5")
+    assert code == 0 and "def forward_adjoint(g, x):" in out and "dx = g @ np.ones((5, 2)).T" in out
+    code, _, err = output(capsys, "adjoint", f"{file}:{name}", "--init", "m=5", "--input", "x=2,5")
+    assert code == 2 and "--init NAME=VALUE" in err and "unexpected keyword argument 'm'" in err
+
+
+def test_what_the_code_raises_is_reported_with_its_line(file, capsys):
+    code, out, err = output(capsys, "adjoint", f"{file}:Dense", "--input", "x=2,5")
+    assert (code, out) == (2, "")
+    assert f"{file}:Dense: ValueError: matmul" in err
+    assert f"  at  {file}:20    return x @ self.W" in err and "Traceback" not in err
 
 
 def test_it_writes_a_file(file, capsys, tmp_path):

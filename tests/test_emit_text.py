@@ -1,7 +1,13 @@
 """What emitted sources look like: names, comments, shapes; and what the functions take and return."""
 
+import contextlib
+import io
+import linecache
+import re
+import runpy
 from collections import namedtuple
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -112,6 +118,20 @@ def test_a_name_that_means_something_else_is_not_used():
     assert_same(run(emitted.function(), gradient, [X, W], {}), wanted, 1e-14)
 
 
+def test_the_page_shows_what_is_printed(tmp_path):
+    page = (Path(__file__).parents[1] / "docs" / "source.md").read_text(encoding="utf-8")
+    examples = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", page, re.DOTALL)
+    assert len(examples) == 2
+    for code, shown in examples:
+        path = tmp_path / "example.py"
+        path.write_text(code, encoding="utf-8")
+        linecache.checkcache(str(path))
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            runpy.run_path(str(path))
+        assert printed.getvalue() == shown
+
+
 # ---- parts of arrays ----------------------------------------------------------------------------
 
 
@@ -210,6 +230,39 @@ def test_sums_that_vanish_are_left_out():
 
     adjoint, _ = both(softmax, X)
     assert adjoint[-1] == "dx = out * (g - np.sum(g * out, axis=-1, keepdims=True))" and len(adjoint) == 3
+
+
+def test_windows_are_put_back_slice_by_slice():
+    f = lambda x: np.lib.stride_tricks.sliding_window_view(x, 2, axis=1) ** 2
+    adjoint, _ = both(f, X)
+    assert adjoint[-2:] == ["dx[:, :3] = dsliding_window_view[..., 0]", "dx[:, 1:] += dsliding_window_view[..., 1]"]
+    assert not emit_adjoint(f, X).constants
+
+
+def test_the_forward_binds_names_again_as_the_user_does():
+    def f(x, w):
+        out = x * w
+        for _ in range(2):
+            out = out + np.sin(out)
+        x = out * x
+        out /= np.sum(out)
+        return x - out
+
+    adjoint, forward = both(f, X, W)
+    assert forward[:3] == ["out = x * w", "out = out + np.sin(out)", "out = out + np.sin(out)"]
+    assert forward[3:] == ["x = out * x", "out = out / np.sum(out)"]
+    assert "out_2 = out + np.sin(out)" in adjoint and any(line.startswith("dout_2 = ") for line in adjoint)
+
+
+def test_gradients_are_numbered_as_their_values():
+    def f(x):
+        p = np.exp(x)
+        p /= np.sum(p, axis=-1, keepdims=True)
+        return p @ W
+
+    adjoint, _ = both(f, X)
+    assert any(line.startswith("p_2 = p / ") for line in adjoint)
+    assert {line.split(" = ")[0] for line in adjoint if line.startswith("dp")} == {"dp_2"}
 
 
 def test_constants_have_their_dtype_in_the_docstring():

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from minigrad.emit.literals import MULTIPLY as PRODUCT
-from minigrad.emit.literals import dtype_text, index_text
+from minigrad.emit.literals import Text, dtype_text, index_text
 from minigrad.emit.own import add_helper
 from minigrad.emit.scope import Scope
 from minigrad.emit.spelling import shorter
 from minigrad.emit.writer import Writer, is_view
 from minigrad.program import Atom, Const, Equation, Program, Var
 from minigrad.rules.index import _add_rows, add_at, assign, getitem, join_index, repeats, scatter
-from minigrad.simplify import ADD, COMMUTATIVE, DIVIDE, MULTIPLY, SUBTRACT
+from minigrad.simplify import ADD, BROADCAST, COMMUTATIVE, DIVIDE, MULTIPLY, SUBTRACT
 from minigrad.slices import are_apart, same
 
 __all__ = ["FillingWriter", "zeros_text"]
@@ -49,6 +49,9 @@ class FillingWriter(Writer):
             x, value, *arrays = eq.inputs
             index, code = self.index(eq, arrays), self.taken(value, eq).code
             self.line(f"np.add.at({self.writable(eq, x)}, {_in_call(eq, index)}, {code})", eq)
+        elif self.is_filled(eq.outs[0]):
+            code = self.taken(eq.inputs[0], eq).code
+            self.pending[eq.outs[0]] = Text(f"np.full({shape_text(eq.outs[0].shape)}, {code})")
         else:
             update = self.update(eq)
             super().equation(eq)
@@ -59,6 +62,21 @@ class FillingWriter(Writer):
         """Tell whether what an equation computes is written where it is used, not where it stands."""
         adds_parts = eq.op is ADD and any(self.is_part(x) for x in eq.inputs)
         return super().waits(eq, out) and eq.op not in (assign, add_at) and not adds_parts
+
+    def is_filled(self, x: Atom) -> bool:
+        """Tell whether x is a number everywhere, in an array that is written to right away."""
+        eq, reader = self.made.get(x), self.readers.get(x)  # type: ignore[arg-type]
+        if eq is None or eq.op is not BROADCAST or reader is None or self.uses[x] > 1 or self.scope.exact:
+            return False
+        if eq.inputs[0].shape != () or isinstance(eq.inputs[0], Const) or x in self.program.outputs:
+            return False
+        if reader.op is assign:
+            return reader.inputs[0] is x
+        return reader.op is ADD and any(map(self.is_part, reader.inputs))
+
+    def is_inlined(self, out: Var) -> bool:
+        """Tell whether a value is written into the formula that uses it."""
+        return super().is_inlined(out) or self.is_filled(out)
 
     def is_part(self, x: Atom) -> bool:
         """Tell whether a scatter is to be added to something, in a statement of its own."""
@@ -98,7 +116,7 @@ class FillingWriter(Writer):
             made = self.made.get(x)  # type: ignore[arg-type]
             new = x in self.pending and made is not None and not is_view(made)
             code = self.taken(x, eq).code
-            new |= isinstance(x, Const) and not code.isidentifier()
+            new |= (isinstance(x, Const) and not code.isidentifier()) or self.is_filled(x)
             if x.shape != out.shape:
                 code = f"np.copy(np.broadcast_to({code}, {out.shape}))"
             elif not new:
@@ -115,9 +133,7 @@ class FillingWriter(Writer):
         out = self.destined(eq.outs[0])
         if out is not eq.outs[0]:
             made = self.made[out]
-            self.scope.names[eq.outs[0]] = self.scope.names.get(out) or self.scope.define(
-                out, self.name(out, made), self.of(out, made)
-            )
+            self.scope.names[eq.outs[0]] = self.scope.names.get(out) or self.define(out, made)
             self.fresh.add(eq.outs[0])
         out = eq.outs[0]
         if whole is None:
@@ -169,8 +185,12 @@ def zeros_text(out: Var | Const, like: Var | None, scope: Scope) -> str:
     """Return an array of zeros as source, `like` being an array that may have its shape and dtype."""
     if like in scope.names and like.shape == out.shape and like.dtype == out.dtype:
         return f"np.zeros_like({scope.names[like]})"
-    shape = str(out.shape[0]) if len(out.shape) == 1 else str(out.shape)
-    return f"np.zeros({shape}{'' if out.dtype == np.float64 else f', {dtype_text(out.dtype)}'})"
+    return f"np.zeros({shape_text(out.shape)}{'' if out.dtype == np.float64 else f', {dtype_text(out.dtype)}'})"
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """Return a shape as an argument."""
+    return str(shape[0]) if len(shape) == 1 else str(shape)
 
 
 def _in_call(eq: Equation, index: str) -> str:

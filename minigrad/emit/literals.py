@@ -38,7 +38,18 @@ def number_text(x: Any) -> Text:
         return Text("np.inf") if x > 0 else Text("-np.inf", UNARY)
     if isinstance(x, int):
         return Text(repr(int(x)), ATOM if x >= 0 else UNARY)
-    return Text(repr(float(x)), ATOM if math.copysign(1, x) > 0 else UNARY)
+    return Text(_float_text(float(x)), ATOM if math.copysign(1, x) > 0 else UNARY)
+
+
+def _float_text(x: float) -> str:
+    """Return a float as people write it: 1e-5, not 1e-05, and 1e9, not 1000000000.0."""
+    text = repr(x)
+    if "e" in text:
+        digits, exponent = text.split("e")
+        return f"{digits}e{int(exponent)}"
+    digits = text.removesuffix(".0").rstrip("0")
+    zeros = len(text) - len(".0") - len(digits)
+    return f"{digits}e{zeros}" if text.endswith("000000.0") else text
 
 
 def formula_text(x: Any) -> Text | None:
@@ -52,7 +63,7 @@ def formula_text(x: Any) -> Text | None:
         if not p or abs(value - p / q) > 1e-15 * value or p > 64:
             continue
         if code == "{}":
-            if q & (q - 1) == 0:
+            if 10**6 % q == 0:  # a decimal number, as 0.15 is, which 3 * 0.05 is not to the last digit
                 return number_text(math.copysign(p / q, x))
             return Text(f"{sign}{p} / {q}", MULTIPLY)
         if p == 1 and q > 1:
@@ -125,6 +136,8 @@ def array_in_words(x: np.ndarray, written_out: bool = True) -> Text | None:
         if np.array_equal(x, np.tri(rows, columns, columns - rows)):
             more = "" if rows == columns else f", {columns}, {columns - rows}"
             return Text(f"np.tri({rows}{more}{_keyword(typed)})")
+        if rows == columns and np.array_equal(x, np.tri(rows) - 0.5 * np.eye(rows)):
+            return Text(f"np.tri({rows}{_keyword(typed)}) - 0.5 * np.eye({rows}{_keyword(typed)})", ADD)
         if np.array_equal(x, np.triu(np.ones_like(x), 1)):
             return Text(f"np.triu(np.ones({shape}{typed}), 1)")
     text = f"np.array({_nested(x)}{dtype})" if x.size <= MOST_ELEMENTS and written_out else ""

@@ -6,7 +6,7 @@ import numpy as np
 
 from minigrad.emit.filling import FillingWriter, zeros_text
 from minigrad.emit.writer import Line, is_view
-from minigrad.program import Atom, Const, Var
+from minigrad.program import Atom, Const, Equation, Var
 from minigrad.simplify import BROADCAST
 
 __all__ = ["AdjointWriter", "ForwardWriter"]
@@ -79,6 +79,15 @@ class ForwardWriter(FillingWriter):
             else:
                 texts.append(self.pending[atom].code if atom in self.pending else self.scope.names[atom])
         return texts
+
+    def define(self, var: Var, eq: Equation) -> str:
+        """Give a variable a name: the one it has in the user's code, once what had it before is no longer needed."""
+        wanted, names = self.name(var, eq), self.scope.names
+        holders = [x for x, name in names.items() if name == wanted and x is not var]
+        if self.scope.exact or not holders or any(self.last_read.get(x, 0) > self.places[eq] for x in holders):
+            return super().define(var, eq)
+        names[var] = wanted
+        return wanted
 
     def is_inlined(self, out: Var) -> bool:
         """Tell whether a value is written into the formula that uses it, or into the return statement."""

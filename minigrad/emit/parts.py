@@ -14,7 +14,7 @@ import numpy as np
 from minigrad.op import OPS
 from minigrad.program import Atom, Const, Equation, Program, Var
 from minigrad.rules.index import assign, getitem, scatter
-from minigrad.simplify import ADD, Rewriter, uses
+from minigrad.simplify import ADD, Rewriter, permutation, uses
 from minigrad.slices import are_apart, composed, same
 
 __all__ = ["parts"]
@@ -46,7 +46,8 @@ class _Parts(Rewriter):
         if eq.op is assign and len(inputs) == 2:
             return self.assign_again(eq, *inputs)
         if eq.op is ADD:
-            return self.replace_zeros(eq, *inputs) or self.replace_zeros(eq, *reversed(inputs))
+            swapped = self.replace_zeros(eq, *inputs) or self.replace_zeros(eq, *reversed(inputs))
+            return swapped or self.transpose_once(eq, *inputs)
         if eq.op is WHERE and _is_true(inputs[0]) and inputs[1].shape == eq.outs[0].shape:
             self.let(eq.outs[0], inputs[1])
             return True
@@ -124,6 +125,20 @@ class _Parts(Rewriter):
                 return True
         return False
 
+    def transpose_once(self, eq: Equation, a: Atom, b: Atom) -> bool:
+        """Transpose the sum, not each part of it."""
+        one, other = self.made.get(a), self.made.get(b)  # type: ignore[arg-type]
+        if not one or not other or not one.of or not other.of or self.uses[a] + self.uses[b] > 2:
+            return False
+        order = permutation(one)
+        if order is None or order != permutation(other):
+            return False
+        x, y = one.inputs[0], other.inputs[0]
+        total = Var(x.shape, eq.outs[0].dtype)
+        self.emit(ADD, (x, y), total, eq)
+        self.emit(one.op, (total,), eq.outs[0], eq, **one.params)
+        return True
+
     def zeroed(self, x: Atom, put: Equation) -> Equation | None:
         """Return the assignment of zeros that x is, if it is one at the index of a part."""
         eq = self.below(x, assign, 2)
@@ -133,7 +148,7 @@ class _Parts(Rewriter):
 
 
 def _is_zero(x: Atom) -> bool:
-    return isinstance(x, Const) and x.shape == () and x.value == 0
+    return isinstance(x, Const) and not np.any(x.value)
 
 
 def _is_true(x: Atom) -> bool:

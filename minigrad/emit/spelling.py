@@ -70,7 +70,8 @@ PREFIX = {OPS[np.negative]: "-", OPS[np.invert]: "~"}
 POWER_OP, TRANSPOSE, RESHAPE, CONCATENATE, COPY, EINSUM, MULTI_DOT = (
     OPS[f] for f in (np.power, np.transpose, np.reshape, np.concatenate, np.copy, np.einsum, np.linalg.multi_dot)
 )
-BY_PLACE = {"shape", "axis1", "axis2", "source", "destination", "axes"}  # parameters written without their names
+# parameters written without their names
+BY_PLACE = {"shape", "shift", "window_shape", "axis1", "axis2", "source", "destination", "axes"}
 
 ERF = """def erf(x):
     return np.vectorize(math.erf, otypes=[float])(x).astype(x.dtype)
@@ -111,7 +112,10 @@ def _keywords(function: Callable[..., Any], params: dict[str, Any], scope: Scope
     defaults = defaults_of(function)
     places = list(defaults)
     texts: list[str] = []
+    if set(params) <= set(places):
+        params = {name: params[name] for name in places if name in params}
     for name, value in params.items():
+        value = value.item() if isinstance(value, np.integer) else value
         default = defaults.get(name, inspect.Parameter.empty)
         if value is default or (type(value) is type(default) and value == default):
             continue

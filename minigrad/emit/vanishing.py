@@ -6,6 +6,7 @@ for rounding. So is a part of the gradient of the mean in a batch norm. A person
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def without_vanishing_sums(program: Program) -> Program:
     """Return the program with zeros for sums of the backward pass that vanish."""
     r = _Sums(program)
     for eq in program.equations:
-        if eq.op is SUM and eq.of is not None and r.vanishes(eq):
+        if eq.op in (SUM, ADD, SUBTRACT) and eq.of is not None and r.vanishes(eq):
             r.let(eq.outs[0], Const(np.zeros(eq.outs[0].shape, eq.outs[0].dtype)))
         else:
             r.keep(eq)
@@ -43,7 +44,8 @@ class _Sums(Rewriter):
 
     def vanishes(self, eq: Equation) -> bool:
         """Tell whether the terms of a sum cancel."""
-        return eq.outs[0].dtype.kind in "fc" and not self.summed(self.now(eq.inputs[0]), eq)
+        eq = replace(eq, inputs=tuple(map(self.now, eq.inputs)))
+        return eq.outs[0].dtype.kind in "fc" and (self.summed(eq) if eq.op is SUM else self.opened(eq)) == []
 
     def terms(self, x: Atom) -> list[Product]:
         """Return x as a sum of products."""
@@ -71,22 +73,25 @@ class _Sums(Rewriter):
             return [t.times(-1) for t in self.terms(a)]
         if eq.op in RESHAPING or eq.op is BROADCAST:
             made = self.made.get(a)  # type: ignore[arg-type]
-            keeps = made is not None and made.op in (SUM, MEAN) and eq.outs[0].shape == _kept(made)
+            if made is not None and made.op in (SUM, MEAN) and eq.outs[0].shape == _kept(made):
+                return self.summed(made)
             stretches = eq.op is BROADCAST and len(a.shape) == len(eq.outs[0].shape)
-            return self.terms(a) if keeps or stretches else None
-        if eq.op in (SUM, MEAN) and (eq.params.get("keepdims") or len(eq.inputs[0].shape) == 1):
-            return self.summed(a, eq)
+            return self.terms(a) if stretches else None
+        if eq.op in (SUM, MEAN):
+            axes = normal_axes(eq.params.get("axis"), len(a.shape))
+            is_aligned = eq.params.get("keepdims") or axes == tuple(range(len(axes)))
+            return self.summed(eq) if is_aligned else None
         return None
 
-    def summed(self, x: Atom, eq: Equation) -> list[Product]:
-        """Return the sum or the mean of x as a sum of products."""
+    def summed(self, eq: Equation) -> list[Product] | None:
+        """Return a sum or a mean as a sum of products."""
+        x, where = eq.inputs[:2]
         shape, axes = x.shape, normal_axes(eq.params.get("axis"), len(x.shape))
-        plain = set(eq.params) <= {"axis", "keepdims"} and isinstance(b := eq.inputs[1], Const) and b.value is True
-        if not plain:
-            return [Product(powers={eq.outs[0]: 1})]
         n = exact(reduced_count(shape, axes))
+        if set(eq.params) - {"axis", "keepdims"} or not isinstance(where, Const) or where.value is not True:
+            return None
         if n is None or not n.value:
-            return [Product(powers={eq.outs[0]: 1})]
+            return None
         found = []
         for term in self.terms(x):
             outer = {a: p for a, p in term.powers.items() if _is_constant(_shape(a), shape, axes)}

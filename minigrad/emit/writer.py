@@ -72,7 +72,8 @@ class Writer:
         self.uses = uses(program)
         self.made = {out: eq for eq in program.equations for out in eq.outs}
         self.readers = {atom: eq for eq in program.equations for atom in eq.inputs}  # the last one, which may be all
-        self.gradients: dict[Var, Var] = program.notes.get("gradients", {})
+        replaced = program.notes.get("replaced", {})
+        self.gradients = {g: _last(x, replaced) for g, x in program.notes.get("gradients", {}).items()}
         self.pending: dict[Atom, Text] = {}  # formulas that are not written yet, for they are part of another
         self.fresh: set[Atom] = set()  # arrays that a statement of this function made
         self.lines: list[Line] = []
@@ -105,7 +106,7 @@ class Writer:
         if eq.several:
             text = self.formula(eq, WIDTH - 20)
             names = [
-                self.scope.define(v, self.name(v, eq), self.gradients.get(v)) if self.uses[v] else "_" for v in eq.outs
+                self.define(v, eq) if self.uses[v] else "_" for v in eq.outs
             ]
             self.line(f"{', '.join(names)}{',' * (len(names) == 1)} = {text.code}", eq, self.typed(*eq.outs))
             return
@@ -201,9 +202,13 @@ class Writer:
             return self.gradients.get(reader.outs[0])
         return self.gradients.get(var)
 
+    def define(self, var: Var, eq: Equation) -> str:
+        """Give a variable a name."""
+        return self.scope.define(var, self.name(var, eq), self.of(var, eq))
+
     def assign(self, var: Var, code: str, eq: Equation) -> None:
         """Write `name = code`."""
-        name = self.scope.names.get(var) or self.scope.define(var, self.name(var, eq), self.of(var, eq))
+        name = self.scope.names.get(var) or self.define(var, eq)
         self.line(f"{name} = {code}", eq, self.typed(var))
         if not is_view(eq):
             self.fresh.add(var)
@@ -216,6 +221,13 @@ class Writer:
         """Return the shapes of variables, and the dtypes where they are other than most."""
         usual = self.program.inputs[0].dtype if self.program.inputs else None
         return ", ".join(str(v.shape) + ("" if v.dtype == usual else f" {v.dtype}") for v in variables)
+
+
+def _last(x: Var, replaced: dict[Var, Atom]) -> Var:
+    """Return the variable that stands for another in the end."""
+    while isinstance(new := replaced.get(x), Var):
+        x = new
+    return x
 
 
 def _is_named(var: Var) -> bool:

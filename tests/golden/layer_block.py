@@ -14,7 +14,7 @@ def block_adjoint(g, x, params, mask, rope):
     dparams_mlp_up (6, 7), dparams_mlp_norm (6,); float64
     attention.py: Python code looked at values here; for others it may go another way.
     """
-    eps = 1e-06
+    eps = 1e-6
     # layers.py  return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps)
     root = np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps)            # (2, 3, 1)
     rmsnorm = x / root                                                      # (2, 3, 6)

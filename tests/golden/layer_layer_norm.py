@@ -6,7 +6,7 @@ def layer_norm_adjoint(g, x, weight, bias):
 
     g (2, 3, 6), x (2, 3, 6), weight (6,), bias (6,) -> dx (2, 3, 6), dweight (6,), dbias (6,); float64
     """
-    eps = 1e-05
+    eps = 1e-5
     # layers.py
     centred = x - np.mean(x, axis=-1, keepdims=True)               # (2, 3, 6)
     # layers.py

@@ -12,7 +12,7 @@ def multi_head_attention_adjoint(g, x, weights, mask, q_rope, k_rope):
     dweights_q_bias (16,), dweights_q_norm (4,), dweights_v (6, 8), dweights_v_bias (8,); float64
     attention.py: Python code looked at values here; for others it may go another way.
     """
-    eps = 1e-06
+    eps = 1e-6
     # attention.py  return np.swapaxes(x.reshape(*x.shape[:-1], -1, head_dim), -2, -3)
     reshaped = np.reshape(x @ weights["q"] + weights["q_bias"], (2, 3, 4, 4))  # (2, 3, 4, 4)
     split_heads = np.swapaxes(reshaped, -2, -3)                              # (2, 4, 3, 4)

@@ -11,7 +11,7 @@ def cross_attention_adjoint(g, x, weights, context, k_rope, mask):
     float64
     attention.py: Python code looked at values here; for others it may go another way.
     """
-    eps = 1e-06
+    eps = 1e-6
     # attention.py  return np.swapaxes(x.reshape(*x.shape[:-1], -1, head_dim), -2, -3)
     split_heads = np.swapaxes(np.reshape(x @ weights["q"], (2, 3, 4, 4)), -2, -3)  # (2, 4, 3, 4)
     split_heads_2 = np.swapaxes(np.reshape(context @ weights["k"], (2, 5, 2, 4)), -2, -3)  # (2, 2, 5, 4)

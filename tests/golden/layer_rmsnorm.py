@@ -6,7 +6,7 @@ def rmsnorm_adjoint(g, x):
 
     g (2, 3, 6), x (2, 3, 6) -> dx (2, 3, 6); float64
     """
-    eps = 1e-08
+    eps = 1e-8
     # layers.py  return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps)
     root = np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps)      # (2, 3, 1)
     out = x / root                                                    # (2, 3, 6)

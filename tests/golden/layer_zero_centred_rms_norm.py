@@ -6,7 +6,7 @@ def zero_centred_rms_norm_adjoint(g, x, weight):
 
     g (2, 3, 6), x (2, 3, 6), weight (6,) -> dx (2, 3, 6), dweight (6,); float64
     """
-    eps = 1e-06
+    eps = 1e-6
     # layers.py  return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps)
     root = np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps)  # (2, 3, 1)
     rmsnorm = x / root                                            # (2, 3, 6)
