@@ -227,6 +227,18 @@ def test_an_adjoint_takes_the_incoming_gradient_first(check):
         check(product, without_gradient, rng.normal(size=(3, 3)), rng.normal(size=(3, 3)))
 
 
+def test_functions_with_a_cache_are_sent_to_check_layer():
+    def forward(x, w):
+        return x @ w, (x, w)
+
+    def backward(dout, cache):
+        x, w = cache
+        return dout @ w.T, x.T @ dout
+
+    with pytest.raises(MinigradError, match=r"check_layer\(\(forward, backward\), \.\.\.\)"):
+        check_adjoint(forward, backward, np.ones((2, 3)), np.ones((3, 4)))
+
+
 def lookup(ids, table):
     return table[ids]
 

@@ -149,6 +149,7 @@ def require_incoming_gradient(
     if not fits:
         called = name_of(adjoint)
         wanted = ", ".join(["g", *names, *(f"{k}=..." for k in kwargs)])
+        cached = any(n.lower() in CACHES for n in taken.parameters)
         later = [n for n, p in list(taken.parameters.items())[len(args) :] if p.default is p.empty]
         swap = f"lambda {wanted}: {called}({', '.join([*names, 'g'])})"
         raise MinigradError(
@@ -156,6 +157,7 @@ def require_incoming_gradient(
             f"then the arguments of {name_of(forward)}{given}\n"
             f"  wanted  {called}({wanted})"
             + (f"\n  fix     {swap}" if first == names and len(later) == 1 and not kwargs else "")
+            + (f"\n  fix     check_layer(({name_of(forward)}, {called}), ...) is for those with a cache" if cached else "")
         )
 
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
+import numpy as np
+
 from minigrad.check.examine import examine
 from minigrad.check.layer import Layer
 from minigrad.check.pairs import Functions, LossAndGradient, Pair
@@ -79,6 +81,8 @@ def check_layer(
     for c in wrong:
         if c.name in pair.explanations:
             c.diagnosis = pair.explanations[c.name].splitlines()
-    if wrong and all(c.name in pair.explanations for c in wrong):  # what is missing has no line
-        report.culprit = None
+    left = getattr(pair, "parameters", {})
+    absent = [c.name in pair.explanations or (c.name in left and not np.any(c.got)) for c in wrong]
+    if wrong and all(absent) and report.culprit is not None and not report.culprit.confirmed:
+        report.culprit = None  # what is missing has no line
     return report.require()

@@ -107,10 +107,10 @@ class Report:
         """What the user is to say of the arrays that were not checked."""
         if not self.unchecked:
             return []
-        first = self.unchecked[0]
+        them, first = ", ".join(map(repr, self.unchecked)), self.unchecked[0]
         return [
-            f"no gradient found for {', '.join(self.unchecked)}, on which the result depends: is it a constant?",
-            f"then say constants=[{first!r}]; if it is a parameter, say where its gradient is: "
+            f"no gradient found for {', '.join(self.unchecked)}, on which the result depends",
+            f"if that is right, say constants=[{them}]; of a parameter, say where its gradient is: "
             f"gradients={{{first!r}: '...'}}",
         ]
 
