@@ -50,17 +50,7 @@ class Context:
 def diagnose(c: Comparison, context: Context) -> list[str]:
     """Return what a wrong gradient looks like, the most telling first; at most three lines."""
     found: list[str] = []
-    for question in (
-        _nothing,
-        _shape,
-        _proportion,
-        _order,
-        _another,
-        _constant,
-        _part,
-        _factor_array,
-        _where,
-    ):
+    for question in (_nothing, _shape, _proportion, _order, _another, _constant, _part, _factor_array, _where):
         for answer in question(c, context):
             if answer not in found:
                 found.append(answer)
