@@ -157,7 +157,7 @@ def require_incoming_gradient(
             f"then the arguments of {name_of(forward)}{given}\n"
             f"  wanted  {called}({wanted})"
             + (f"\n  fix     {swap}" if first == names and len(later) == 1 and not kwargs else "")
-            + (f"\n  fix     check_layer(({name_of(forward)}, {called}), ...) takes those with a cache" if cached else "")
+            + (f"\n  fix     with a cache: check_layer(({name_of(forward)}, {called}), ...)" if cached else "")
         )
 
 
