@@ -36,7 +36,7 @@ class Kernel:
     """The source of a kernel, and the table of what it is called with."""
 
     source: str
-    buffers: list[Buffer]  # the first entries of its table
+    places: list[tuple[Buffer, int]]  # the first entries of its table: buffers, and where in them, in elements
     partial: list[int]  # the others: bytes of memory in which each part keeps what it has reduced
     shared: bool  # whether every thread does a part; otherwise one does it all
     scratch: int  # bytes that each thread needs
@@ -55,7 +55,7 @@ class _KernelWriter:
         self.plan, self.group = plan, group
         self.own = {out: eq for eq in group.equations for out in eq.outs}
         self.stored = [v for v in group.results if v in plan.outside[group]]
-        self.buffers: list[Buffer] = []
+        self.places: list[tuple[Buffer, int]] = []
         self.names: dict[Atom, str] = {}
         self.rows = group.domain[:-1]
         self.n = self.width = group.domain[-1]  # n grows when axes are merged
@@ -135,32 +135,38 @@ class _KernelWriter:
 
     # --- the source
 
-    def _memory(self, b: Buffer) -> int:
-        """Return the number of a buffer in the table."""
-        if b not in self.buffers:
-            self.buffers.append(b)
-        return self.buffers.index(b)
+    def _place(self, v: Atom) -> int:
+        """Return the number of an array's beginning in the table: there, not in the source, so that tiles share it."""
+        view = self.plan.views[v]
+        if (view.buffer, view.offset) not in self.places:
+            self.places.append((view.buffer, view.offset))
+        return self.places.index((view.buffer, view.offset))
 
-    def _load(self, memory: int | str, i: str) -> str:
-        return f"load({self._name(memory)}, {i}, {self._number(memory)}, MEMORIES)"
+    @property
+    def _buffers(self) -> list[Buffer]:
+        return list(dict.fromkeys(buffer for buffer, _ in self.places))
 
-    def _store(self, memory: int | str, i: str, value: str) -> str:
-        return f"store({self._name(memory)}, {i}, {value}, {self._number(memory)}, MEMORIES)"
+    def _load(self, place: int | str, i: str) -> str:
+        return f"load({self._name(place)}, {i}, {self._number(place)}, MEMORIES)"
 
-    def _name(self, memory: int | str) -> str:
-        return memory if isinstance(memory, str) else f"m{memory}"
+    def _store(self, place: int | str, i: str, value: str) -> str:
+        return f"store({self._name(place)}, {i}, {value}, {self._number(place)}, MEMORIES)"
 
-    def _number(self, memory: int | str) -> str:
-        return f"{memory.upper()}" if isinstance(memory, str) else str(memory)
+    def _name(self, place: int | str) -> str:
+        return place if isinstance(place, str) else f"m{place}"
+
+    def _number(self, place: int | str) -> str:
+        """Return which memory a place is in: those of one buffer may overlap."""
+        return place.upper() if isinstance(place, str) else str(self._buffers.index(self.places[place][0]))
 
     def write(self) -> Kernel:
         """Return the source: loops over the rows, and in them the stages."""
         axis = self._shared_axis()
         shared = axis is not None
         for a in self.strides:
-            self._memory(self.plan.views[a].buffer)
+            self._place(a)
         for v in self.group.late:
-            self._memory(self.plan.views[v].buffer)
+            self._place(v)
         self.partial = {v: f"e{i}" for i, v in enumerate(self.group.late)} if shared else {}
         self.scratch: dict[Var, str] = {}
         self.span = "range(low, high)" if axis == len(self.rows) else f"range({self.n})"
@@ -170,14 +176,15 @@ class _KernelWriter:
         before, after = self._totals(shared)
         lines = [*self._tables(), *self._scratch(), *before, *_span(axis, (*self.rows, self.n)), *body, *after]
         names = [*self.partial.values(), *self.scratch.values()]
-        numbers = [f"{name.upper()} = {len(self.buffers) + i}" for i, name in enumerate(names)]
-        numbers.append(f"MEMORIES = {len(self.buffers) + len(names)}")
+        known = len(self._buffers)
+        numbers = [f"{name.upper()} = {known + i}" for i, name in enumerate(names)]
+        numbers.append(f"MEMORIES = {known + len(names)}")
         source = [*numbers, "", "", "@kernel", "def run(part, parts, scratch, table):", *_indent(lines)]
         if self.partial:
             source += ["", "", "@kernel", "def finish(part, parts, scratch, table):", *_indent(self._finish())]
         partial = [self.threads * self._each(v) * v.dtype.itemsize for v in self.partial]
         size = sum(self._padded(v) for v in self.scratch)
-        return Kernel("\n".join(source) + "\n", self.buffers, partial, shared, size, bool(self.partial))
+        return Kernel("\n".join(source) + "\n", self.places, partial, shared, size, bool(self.partial))
 
     def _shared_axis(self) -> int | None:
         """Return the axis whose length is shared among the parts: that of the elements is the last; or None."""
@@ -192,10 +199,10 @@ class _KernelWriter:
         return next((axis for axis, n in enumerate(self.rows) if n >= self.threads), None)
 
     def _tables(self) -> list[str]:
-        types = [TYPES[b.dtype.name] for b in self.buffers]
+        types = [TYPES[b.dtype.name] for b, _ in self.places]
         lines = [f"m{i} = pointer(table, {i}, {type_})" for i, type_ in enumerate(types)]
         return lines + [
-            f"{name} = pointer(table, {len(self.buffers) + i}, {TYPES[v.dtype.name]})"
+            f"{name} = pointer(table, {len(self.places) + i}, {TYPES[v.dtype.name]})"
             for i, (v, name) in enumerate(self.partial.items())
         ]
 
@@ -230,21 +237,19 @@ class _KernelWriter:
         """Return where a part reduces over the rows: in memory of its own, or where the result belongs."""
         if v in self.partial:
             return self.partial[v], f"part * {self._each(v)}"
-        view = self.plan.views[v]
-        return self._memory(view.buffer), str(view.offset)
+        return self._place(v), "0"
 
     def _finish(self) -> list[str]:
         """Return the code that adds up what the parts have reduced, in order."""
         lines = self._tables()
         for v, name in self.partial.items():
-            view, type_ = self.plan.views[v], TYPES[v.dtype.name]
-            memory, n = self._memory(view.buffer), self.n if self.reduces[v] == "rows" else 1
+            type_, n = TYPES[v.dtype.name], self.n if self.reduces[v] == "rows" else 1
             lines += [f"for j in range({n}):", f"    total = {self._load(name, 'j')}"]
             for part in range(1, self.threads):
                 lines.append(
                     "    " + self._accumulate(self.own[v], "total", self._load(name, f"{part * self._each(v)} + j"))
                 )
-            lines.append("    " + self._store(memory, f"{view.offset} + j", f"{type_}(total)"))
+            lines.append("    " + self._store(self._place(v), "j", f"{type_}(total)"))
         return lines
 
     def _late(self, v: Var) -> str:
@@ -260,12 +265,11 @@ class _KernelWriter:
         self.at: dict[Atom, tuple[int, str]] = {}  # operand -> its memory, and where in it element j is
         self.values: dict[Atom, str] = {}  # numbers per row
         for k, (a, strides) in enumerate(self.strides.items()):
-            view = self.plan.views[a]
-            start = " + ".join([str(view.offset), *(f"i{i} * {s}" for i, s in enumerate(strides[:-1]) if s)])
+            start = " + ".join([f"i{i} * {s}" for i, s in enumerate(strides[:-1]) if s]) or "0"
             step = strides[-1]
             lines.append(f"x{k} = {start}")
             index = {0: f"x{k}", 1: f"x{k} + j"}.get(step, f"x{k} + j * {step}")
-            self.at[a] = (self._memory(view.buffer), index)
+            self.at[a] = (self._place(a), index)
             if step == 0 and self.n > 1 and a not in self.own:
                 lines.append(f"v{k} = {self._load(*self.at[a])}")
                 self.values[a] = f"v{k}"

@@ -168,19 +168,21 @@ def _instructions(
         return ([found] if found is not None else None), 0
     kernel = write_kernel(memory.plan, group, threads)
     compiled = _compiled(kernel.source)
-    arrays = [memory.flat[b] for b in kernel.buffers]
+    buffers = list(dict.fromkeys(b for b, _ in kernel.places))
+    arrays = [memory.flat[b] for b in buffers]
+    places = [memory.flat[b].ctypes.data + start * b.dtype.itemsize for b, start in kernel.places]
     own = [np.zeros(n, np.uint8) for n in kernel.partial]
-    table = np.array([a.ctypes.data for a in (*arrays, *own)], np.int64)
+    table = np.array([*places, *(a.ctypes.data for a in own)], np.int64)
     results = {memory.plan.views[v].buffer for v in memory.plan.outside[group]}
     late = {memory.plan.views[v].buffer for v in group.late}
     reads = [span(a) for a in arrays]
-    writes = [span(a) for a, b in zip(arrays, kernel.buffers, strict=True) if b in results]
+    writes = [span(a) for a, b in zip(arrays, buffers, strict=True) if b in results]
     partials = [span(a) for a in own]
     if not kernel.finish:
         first = Instruction(compiled.run.address, table, kernel.shared, reads, writes, group.equations)
         return [first], kernel.scratch
     first = Instruction(compiled.run.address, table, kernel.shared, reads, writes + partials, group.equations, own)
-    totals = [span(a) for a, b in zip(arrays, kernel.buffers, strict=True) if b in late]
+    totals = [span(a) for a, b in zip(arrays, buffers, strict=True) if b in late]
     last = Instruction(compiled.finish.address, table, False, partials, totals, [])
     return [first, last], kernel.scratch
 
