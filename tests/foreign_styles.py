@@ -232,3 +232,57 @@ class Probabilities:
 
     def backward(self, g):
         return g * (1 - 2 * self.p)
+
+
+class Unrolled:
+    """Makes a layer for each step when it runs, which share its parameters, and keeps its last state."""
+
+    def __init__(self, n):
+        rng = np.random.default_rng(25)
+        self.params = [0.5 * rng.standard_normal((n, n)), rng.standard_normal(n)]
+        self.grads = [np.zeros_like(p) for p in self.params]
+        self.layers, self.h = None, None
+
+    def forward(self, xs):
+        self.layers, self.h, hs = [], np.zeros(xs.shape[1:]), np.empty(xs.shape)
+        for t, x in enumerate(xs):
+            self.layers.append(Step(*self.params))
+            self.h = hs[t] = self.layers[-1].forward(x, self.h)
+        return hs
+
+    def backward(self, dhs):
+        dxs, dh = np.empty_like(dhs), 0
+        for grad in self.grads:
+            grad[...] = 0
+        for t in reversed(range(len(dhs))):
+            dxs[t], dh = self.layers[t].backward(dhs[t] + dh)
+            for grad, more in zip(self.grads, self.layers[t].grads, strict=True):
+                grad += more
+        return dxs
+
+
+class Step:
+    def __init__(self, W, b):
+        self.params = [W, b]
+        self.grads = [np.zeros_like(W), np.zeros_like(b)]
+
+    def forward(self, x, h):
+        W, b = self.params
+        self.h, self.out = h, np.tanh(x + h @ W + b)
+        return self.out
+
+    def backward(self, dout):
+        da = dout * (1 - self.out**2)
+        self.grads[0][...], self.grads[1][...] = self.h.T @ da, da.sum(axis=0)
+        return da, da @ self.params[0].T
+
+
+class SquaredError:
+    """The labels come first, and the prediction is called y."""
+
+    def forward(self, y_true, y):
+        self.difference = y - y_true
+        return np.sum(self.difference**2, axis=1)
+
+    def backward(self, g):
+        return 2 * self.difference * g[:, None]

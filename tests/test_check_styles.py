@@ -35,6 +35,7 @@ STYLES = {
     "parameters made at the first run": (foreign.LazyDense(3), [normal(5, 4)], "parameters['W'] parameters['b'] x"),
     "buffers in float32": (foreign.RunningMean(4), [normal(5, 3, 4)], "w xs"),
     "made for one shape": (foreign.FlattenOf((4, 3)), [normal(2, 4, 3)], "x"),
+    "layers made on the way": (foreign.Unrolled(3), [normal(4, 2, 3)], "params[0] params[1] xs"),
     "asserts": (foreign.Probabilities(), [np.array([0.0, 1e-9, 0.5])], "p"),
 }  # fmt: skip
 
@@ -46,6 +47,11 @@ def test_a_style_is_checked_as_it_stands(layer, inputs, names):
     assert sorted(c.name for c in report.comparisons) == sorted(names.split())
     assert "the generated adjoint, confirmed" in report.reference, "it was traced"
     assert not report.notes
+
+
+def test_the_gradient_of_a_loss_is_that_of_its_prediction():
+    report = check_layer(foreign.SquaredError(), normal(3, 4), normal(3, 4, seed=1))
+    assert [c.name for c in report.comparisons] == ["y"]
 
 
 def test_an_epsilon_that_the_backward_pass_does_not_know_is_a_remark():

@@ -24,7 +24,9 @@ def built(layer: Any, run: Callable[[Any], Any]) -> Any:
     ready = copy.deepcopy(layer)
     known = {p.path for p in places(layer)}
     run(ready)
-    made = {p.path: p for p in places(ready) if p.path not in known and _is_parameter(p)}
+    found = places(ready)
+    old = {id(p.value) for p in found if p.path in known}
+    made = {p.path: p for p in found if p.path not in known and id(p.value) not in old and _is_parameter(p)}
     again = copy.deepcopy(ready) if made else None
     if again is None:
         return layer

@@ -155,7 +155,8 @@ class Layer(Pair):
             args = tuple(released(args))
             after, came, _ = self.pull(g, {k: np.array(v) for k, v in parameters.items()}, args)
             found = matching.gradients(came, args) + [getattr(after, n) for n in attribute.values()]
-            return tuple([self._gradients(after, came, parameters)] * bool(self.parameters) + found)
+            every = [self._gradients(after, came, parameters)] * bool(self.parameters) + found
+            return every[0] if len(every) == 1 else tuple(every)
 
         def forward(parameters: Any, *args: Any) -> Any:
             return self.run(parameters, released(args))[1]

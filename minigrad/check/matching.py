@@ -19,7 +19,10 @@ from minigrad.check.parameters import is_gradient_of
 
 __all__ = ["Matching", "besides", "part_at", "released"]
 
-TARGETS = re.compile(r"(^|_)(y|t|ts|true|truth|gt|targets?|labels?|expected|desired|actual)$|^y_?(true|real|train)")
+TARGETS = (  # in this order: beside `y_true`, `y` is the prediction
+    re.compile(r"(^|_)(true|truth|gt|targets?|labels?|expected|desired|actual)$|^y_?(true|real|train)"),
+    re.compile(r"(^|_)(y|t|ts)$"),
+)
 Keys = tuple[Any, ...]  # those that lead to a part of what was returned; () is the whole
 
 
@@ -96,8 +99,11 @@ class Matching:
 
     def predictions(self, candidates: list[int], count: int) -> list[int]:
         """Return those of some inputs that are not called targets, if there are fewer gradients than inputs."""
-        moving = [i for i in candidates if i >= len(self.names) or not TARGETS.search(self.names[i].lower())]
-        return moving if moving and count < len(candidates) else candidates
+        for pattern in TARGETS if count < len(candidates) else ():
+            moving = [i for i in candidates if i >= len(self.names) or not pattern.search(self.names[i].lower())]
+            if moving and len(moving) < len(candidates):
+                return moving
+        return candidates
 
     def held(self) -> list[Any]:
         """Return the inputs with those arrays held, in trees of which others have gradients, that have none."""
