@@ -169,7 +169,7 @@ class Executable:
 
     def __init__(self, f: Callable[..., Any], args: Sequence[Any], donate: tuple[int, ...], backend: str) -> None:
         self.sources: list[Source] = []
-        self.traced, self.structure = trace_tree(recording_draws(f, self.sources), *args)
+        self.traced, self.structure = trace_tree(recording_draws(f, self.sources), *args, every_name=False)
         self.program, orders = materialise(lower(self.traced))
         self.inputs = self.program.inputs
         self.places = [i for i, x in enumerate(tree.leaves(args)) if isinstance(x, (np.ndarray, np.generic))]

@@ -6,6 +6,7 @@ memory. Nothing is allocated when the program runs, except what it returns.
 
 from __future__ import annotations
 
+import bisect
 from collections import Counter
 from dataclasses import dataclass, field
 from math import prod
@@ -99,7 +100,8 @@ def plan(program: Program, orders: Orders, fuse: bool = True, donated: dict[Atom
 
     result = Plan(program, groups, views, 0)
     _find_outside(result, step_of)
-    _live(result, donated or {})
+    _live(result)
+    _donate(result, donated or {}, step_of)
     _allocate(result)
     return result
 
@@ -154,8 +156,8 @@ def _find_outside(p: Plan, step_of: dict[Var, int]) -> None:
         ]
 
 
-def _live(p: Plan, donated: dict[Atom, Var]) -> None:
-    """Find the first and the last step of every buffer, and put donated results into their inputs' memory."""
+def _live(p: Plan) -> None:
+    """Find the first and the last step of every buffer."""
     end = len(p.groups)
     for i, g in enumerate(p.groups):
         internal = set(g.results) - set(p.outside[g])
@@ -169,43 +171,40 @@ def _live(p: Plan, donated: dict[Atom, Var]) -> None:
     for atom in p.program.outputs:
         buffer = p.views[atom].buffer
         buffer.first, buffer.last = max(buffer.first, 0) if buffer.first >= 0 else 0, end
-    for output, target in donated.items():
-        _donate(p, output, p.views[target])
 
 
-def _donate(p: Plan, output: Atom, target: View) -> None:
-    """Let an output be computed in the memory of an input that nothing reads later; otherwise leave it alone."""
-    view = p.views[output]
-    home = next((i for i, g in enumerate(p.groups) if output in g.results), None)
-    if home is None or view.buffer.kind != "arena" or not view.is_contiguous or view.buffer.size != target.buffer.size:
-        return
-    if target.buffer.last > home or p.groups[home].domain is None:
-        return
-    reads = [
-        a for eq in p.groups[home].equations for a in eq.inputs if a in p.views and p.views[a].buffer is target.buffer
-    ]
-    if any(p.views[a].shape != view.shape or not p.views[a].is_contiguous for a in reads):
-        return
-    old = view.buffer
+def _donate(p: Plan, donated: dict[Atom, Var], step_of: dict[Var, int]) -> None:
+    """Let outputs be computed in the memory of inputs that nothing reads later; leave alone those that cannot be."""
+    tenants: dict[Buffer, list[Atom]] = {}
     for atom, v in p.views.items():
-        if v.buffer is old:
-            p.views[atom] = View(target.buffer, v.offset, v.shape, v.strides)
+        tenants.setdefault(v.buffer, []).append(atom)
+    for output, given in donated.items():
+        view, target = p.views[output], p.views[given]
+        home = step_of.get(output)  # type: ignore[arg-type]
+        if home is None or view.buffer.kind != "arena" or not view.is_contiguous:
+            continue
+        if view.buffer.size != target.buffer.size or target.buffer.last > home or p.groups[home].domain is None:
+            continue
+        reads = [a for eq in p.groups[home].equations for a in eq.inputs if a in p.views]
+        reads = [a for a in reads if p.views[a].buffer is target.buffer]
+        if all(p.views[a].shape == view.shape and p.views[a].is_contiguous for a in reads):
+            for atom in tenants[view.buffer]:
+                v = p.views[atom]
+                p.views[atom] = View(target.buffer, v.offset, v.shape, v.strides)
 
 
 def _allocate(p: Plan) -> None:
     """Give every arena buffer its place: the lowest that is free during its whole life, the largest first."""
     buffers = {v.buffer for v in p.views.values() if v.buffer.kind == "arena" and v.buffer.first >= 0}
-    placed: list[Buffer] = []
-
-    def n_bytes(b: Buffer) -> int:
-        return -(-b.size * b.dtype.itemsize // ALIGNMENT) * ALIGNMENT
-
-    for b in sorted(buffers, key=lambda b: (-n_bytes(b), b.first)):
-        start = 0
-        for other in sorted((o for o in placed if o.first <= b.last and b.first <= o.last), key=lambda o: o.start):
-            if start + n_bytes(b) <= other.start:
-                break
-            start = max(start, other.start + n_bytes(other))
+    sizes = {b: -(-b.size * b.dtype.itemsize // ALIGNMENT) * ALIGNMENT for b in buffers}
+    placed: list[tuple[int, int, Buffer]] = []  # start, end, by start
+    for b in sorted(buffers, key=lambda b: (-sizes[b], b.first)):
+        start, n, first, last = 0, sizes[b], b.first, b.last
+        for begin, end, other in placed:
+            if other.first <= last and first <= other.last:
+                if start + n <= begin:
+                    break
+                start = max(start, end)
         b.start = start
-        placed.append(b)
-        p.arena = max(p.arena, start + n_bytes(b))
+        bisect.insort(placed, (start, start + n, b), key=lambda place: place[:2])
+        p.arena = max(p.arena, start + n)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from minigrad.compiler.ops import REDUCE, VIEWS, fusable
-from minigrad.program import Const, Equation, Program, Var
+from minigrad.program import Atom, Const, Equation, Program, Var
 from minigrad.shapes import Shape
 
 __all__ = ["Group", "domain_of", "group"]
@@ -67,6 +67,8 @@ def _fits(wanted: Shape, domain: Shape) -> Shape | None:
 
 def group(program: Program, fuse: bool = True) -> list[Group]:
     """Return the groups of a program in an order in which they can run. Views belong to no group."""
+    if not fuse:
+        return _one_each(program)
     groups: list[Group] = []
     maker: dict[Var, int] = {}  # the group whose result a variable is, or looks at
     viewed: set[Var] = set()
@@ -79,14 +81,14 @@ def group(program: Program, fuse: bool = True) -> list[Group]:
                     maker[out] = next(iter(sources))
             continue
         wanted = domain_of(eq)
-        home = _home(eq, wanted, groups, maker, viewed, sources) if fuse and wanted is not None else None
+        home = _home(eq, wanted, groups, maker, viewed, sources) if wanted is not None else None
         if home is None:
             groups.append(Group(wanted))
             home = len(groups) - 1
         target = groups[home]
         if wanted is not None and target.domain is not None:
             target.domain = _fits(wanted, target.domain)
-        if fuse and target.domain is not None:
+        if target.domain is not None:
             for s in sorted(sources - {home}):
                 combined = any(maker.get(a) == s and a not in viewed for a in eq.inputs)  # type: ignore[arg-type]
                 between = any(groups[q].needs >> s & 1 for q in sources)
@@ -104,6 +106,19 @@ def group(program: Program, fuse: bool = True) -> list[Group]:
         for out in eq.outs:
             maker[out] = home
     return _ordered(groups)
+
+
+def _one_each(program: Program) -> list[Group]:
+    """Return a group for each equation: checks of values, and what they need, first."""
+    needed: set[Atom] = set()
+    early, late = [], []
+    for eq in reversed(program.equations):
+        is_early = eq.op.kind == "effect" or not needed.isdisjoint(eq.outs)
+        if is_early:
+            needed.update(eq.inputs)
+        if eq.op not in VIEWS or eq.several:
+            (early if is_early else late).append(Group(domain_of(eq), [eq]))
+    return [*early[::-1], *late[::-1]]
 
 
 def _add_needs(groups: list[Group], home: int, needed: int) -> None:
