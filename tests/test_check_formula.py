@@ -4,11 +4,14 @@ import ast
 import re
 
 import numpy as np
+import pytest
 
 import minigrad
+from minigrad.check import check_layer
 from minigrad.check.formula import formula_of
 from minigrad.check.generated import Generated
 from minigrad.check.subject import Subject
+from minigrad.errors import AdjointMismatch
 
 RNG = np.random.default_rng(5)
 
@@ -35,3 +38,25 @@ def test_a_formula_is_shown_only_if_it_can_be_understood():
             nodes = [n for n in ast.walk(ast.parse(line)) if isinstance(n, ast.Name)]
             assert {n.id for n in nodes if isinstance(n.ctx, ast.Load)} <= names | made, text
             made |= {n.id for n in nodes if isinstance(n.ctx, ast.Store)}
+
+
+def test_a_formula_is_in_the_words_of_the_class():
+    """`parameters["gamma"]`, `g` and `dratio` are ours; the class says self.gamma, grad_output and x_norm."""
+
+    class Scaled:
+        def __init__(self):
+            self.gamma = RNG.uniform(0.5, 1.5, 4)
+
+        def forward(self, x):
+            self.x, self.size = x, np.sqrt(np.sum(x * x, axis=-1, keepdims=True))
+            self.x_norm = x / self.size
+            return self.x_norm * self.gamma
+
+        def backward(self, grad_output):
+            self.grad_gamma = np.sum(grad_output * self.x_norm, axis=0)
+            grad_x_norm = grad_output
+            return (grad_x_norm - self.x_norm * np.sum(grad_x_norm * self.x_norm, axis=-1, keepdims=True)) / self.size
+
+    with pytest.raises(AdjointMismatch) as caught:
+        check_layer(Scaled(), RNG.normal(size=(3, 4)))
+    assert caught.value.report.formula.partition("  ")[0] == "dx_norm = grad_output * self.gamma"

@@ -41,11 +41,25 @@ def formula_of(subject: Subject, truth: Truth, kind: str = "gradient") -> str:
     names = {*subject.arguments, *(n.rpartition(".")[2] for n in subject.names)}
     names |= {*code.co_varnames, *code.co_names} if code is not None else set()
     known = {"np", "math", "g", *names, *(f"d{n}" for n in names)}
-    for name in (truth.name.rsplit(".", 1)[-1], *_assigned_at(body, truth)):
-        found = _explained(name if kind == "value" else f"d{name}", made, known)
-        if found:
-            return "\n".join(found)
+    called = truth.name.rsplit(".", 1)[-1]
+    for name in (called, *_assigned_at(body, truth)):
+        wanted, said = (name, called) if kind == "value" else (f"d{name}", f"d{called}")
+        text = "\n".join(_explained(wanted, made, known))
+        if text:
+            return _in_the_users_words(re.sub(rf"\b{wanted}\b", said, text) if truth.names else text, subject)
     return ""
+
+
+def _in_the_users_words(text: str, subject: Subject) -> str:
+    """Return a formula with the incoming gradient as the hand-written adjoint calls it, and a layer's attributes."""
+    code = code_of(subject.shown[1])
+    taken = list(code.co_varnames[: code.co_argcount]) if code is not None else []
+    if subject.arguments[:1] == ("parameters",) and taken:
+        text = re.sub(r"""\bparameters\[(?:"(.+?)"|'(.+?)')\]""", lambda m: f"{taken[0]}.{m[1] or m[2]}", text)
+        taken = taken[1:]
+    if len(subject.results) == 1 and taken and not re.search(rf"\b{taken[0]}\b", text):
+        text = re.sub(r"\bg\b", taken[0], text)
+    return text
 
 
 def _with_plain_names(body: list[str]) -> list[str]:
