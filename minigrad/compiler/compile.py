@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import inspect
 import re
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -177,6 +179,7 @@ class Executable:
         self.plan = plan(self.program, orders, fuse=backend == "numba", donated=self.donated)
         self.owned = {v for out, v in self.donated.items() if self.plan.views[out].buffer is self.plan.views[v].buffer}
         self.in_place = {out: self.inputs.index(v) for out, v in self.donated.items() if v in self.owned}
+        _give_back_freed_memory()
         self.memory = Memory(self.plan)
         self.bound: list[Any] = [None] * len(self.inputs)  # the caller's arrays that the steps are made for
         self.steps: list[tuple[Step, list[Equation]]] = []
@@ -226,6 +229,14 @@ class Executable:
             return self.bound[self.in_place[atom]]
         value = self.memory.array(atom)
         return value.copy() if value.ndim else value[()]
+
+
+def _give_back_freed_memory() -> None:
+    """Ask the C library for it: glibc keeps what tracing has freed, which is as much as an eager run takes."""
+    if sys.platform.startswith("linux"):
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
 
 
 def _pair(program: Program, args: Sequence[Any], donate: tuple[int, ...]) -> dict[Atom, Var]:
