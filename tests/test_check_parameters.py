@@ -30,6 +30,10 @@ class Dense:
         self.db = g.sum(0)
 
 
+def helper(x, g):
+    return x @ g
+
+
 class DenseInLists:
     """Whose gradients are in a list that is there from the start."""
 
@@ -268,6 +272,21 @@ def test_what_a_backward_pass_raises_is_a_report_with_the_line():
     assert report.culprit.line.text == "self.dW = self.x @ g"
     assert ">" in report.neighbours() and "self.dW = self.x @ g" in report.neighbours()
     assert "self.dW = self.x @ g" in report.html()
+    assert "return x @ self.W + self.b" in report.html(), "the forward pass is shown as well"
+
+
+def test_a_line_of_a_function_that_is_called_has_its_own_neighbours():
+    def backward(self, g):
+        self.dW = helper(self.x, g)
+        return g @ self.W.T
+
+    report = wrong(with_backward(backward), X)
+    assert report.culprit.line.text == "return x @ g"
+    before, marked = report.neighbours().splitlines()[1:3]
+    assert before.endswith("def helper(x, g):")
+    assert marked.startswith(">") and marked.endswith("    return x @ g")
+    assert 'class="bad"' not in report.html(), "no line of the backward pass is marked"
+    assert "&gt;" in report.html() and "def helper(x, g):" in report.html()
 
 
 def test_what_a_forward_pass_raises_is_an_error_with_the_line():

@@ -80,6 +80,7 @@ class Layer(Pair):
         self.fixed_cotangent = not self.takes.incoming
         self.takes_prediction = False
         self.parameters: dict[str, Source] = {}
+        self.replaced: set[str] = set()  # what the forward pass assigns anew: saved for the backward pass
 
     def run(self, parameters: Mapping[str, Any], inputs: Sequence[Any]) -> tuple[Any, Any, Any]:
         """Return a copy of the layer that has run, its outputs, and what it saved."""
@@ -99,7 +100,10 @@ class Layer(Pair):
             outputs, cache = split_result(result, self.takes.cached)
             return (taken_from(layer, OUTPUTS) if outputs is None else self.answered(outputs)), cache
 
+        held = {p.path: p.value for p in places(layer)}
         outputs, cache = self.traced(forward, arguments)
+        if not tapes:
+            self.replaced = {p.path for p in places(layer) if held.get(p.path, p.value) is not p.value}
         if outputs is None:
             raise MinigradError(
                 f"{self.name}.{self.forward} returned nothing, and left nothing called {', '.join(OUTPUTS[:4])}"
@@ -186,7 +190,8 @@ class Layer(Pair):
     def failed(self, error: Exception, inputs: Sequence[Any]) -> MinigradError:
         """Return what to raise if the backward pass has raised: a report, if that was in the user's code."""
         method = getattr(self.layer, self.backward)
-        return backward_failed(f"{self.name}.{self.backward}", method, self.title, error, inputs)
+        shown = getattr(self.layer, self.forward), method
+        return backward_failed(f"{self.name}.{self.backward}", shown, self.title, error, inputs)
 
     def names(self) -> dict[str, str]:
         """Return which parameter each attribute is the gradient of, as they are called in the methods."""
@@ -207,7 +212,8 @@ class Layer(Pair):
         changed, kept = changed_places(before, layer), {p.path: p for p in places(layer)}
         moved = {p.path for p in originals if before.get(p.path) != p.value.tobytes()}  # by the forward pass
         stepped = [p.path for p in originals if p.path in changed and self.takes.steps]
-        candidates = [p for p in originals if p.path in kept and p.path not in stepped]
+        saved = [p for p in originals if p.path in self.replaced and not is_called_a_parameter(p, ())]
+        candidates = [p for p in originals if p.path in kept and p.path not in stepped and p not in saved]
         found = {path: path for path in stepped}
         gradients = gradient_places([p for p in candidates if p.path not in self.mapping], changed or kept)
         named = gradient_places(
@@ -231,6 +237,7 @@ class Layer(Pair):
         rest = [p for p in candidates if id(p.value) not in known and self._matters(p, inputs)]
         rest = [by_path[k] for k in self._once(rest, [p.path for p in rest])]
         states = [p.path for p in rest if p.path in moved or is_called_a_statistic(p)]
+        states += [p.path for p in saved if p.path in moved and self._matters(p, inputs)]
         rest = [p for p in rest if p.path not in states]
         self.parameters |= returned_gradients(rest, parts)
         taken = {*self.parameters.values(), *found.values()}

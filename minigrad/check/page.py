@@ -77,6 +77,8 @@ def _parts(report: Report) -> Iterator[str]:
 def _culprit(report: Report) -> Iterator[str]:
     if report.culprit is not None:
         yield f'<h2>The first wrong line</h2><pre class="wrong">{escape(str(report.culprit))}</pre>'
+        if report.adjoint is not None and not report.is_marked(report.culprit.line.line):  # it is in neither listing
+            yield f"<pre>{escape(report.neighbours())}</pre>"
         if report.formula:
             yield f"<p>The generated adjoint computes it as</p><pre>{escape(report.formula)}</pre>"
 
@@ -144,7 +146,7 @@ def _listing(listing: Listing | None, report: Report, adjoint: bool) -> str:
     for n, line in enumerate(listing.lines, listing.start):
         what = f'  <span class="k"># {escape(known[n])}</span>' if n in known else ""
         row = f'<span class="n">{n:4}</span> {escape(line)}{what}'
-        rows.append(f'<span class="bad">{row}</span>' if culprit and n == culprit.line.line else row)
+        rows.append(f'<span class="bad">{row}</span>' if culprit and report.is_marked(n) else row)
     title = f"{escape(listing.name)} <small>{escape(listing.file)}</small>"
     return f"<div><p>{title}</p><pre>{chr(10).join(rows)}</pre></div>"
 

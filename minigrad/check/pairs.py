@@ -165,7 +165,8 @@ class Functions(Pair):
             try:
                 came = self.first_pull(lambda: self.pull(ones_of(self.run(inputs)[0]), inputs))
             except Exception as error:
-                raise backward_failed(name_of(self.backward), self.backward, self.title, error, inputs) from error
+                shown = self.forward, self.backward
+                raise backward_failed(name_of(self.backward), shown, self.title, error, inputs) from error
         matching = Matching.of(came, inputs, argument_names(self.forward, len(inputs)))
         self.note_inputs(self.forward, matching.missing())
         return matched_subject(self, matching, self.forward, (self.forward, self.backward))
@@ -220,13 +221,16 @@ def matched_subject(pair: Functions | LossAndGradient, matching: Matching, f: An
     return Subject.of(forward, adjoint, matching.held(), None, matching.moving, shown)
 
 
-def backward_failed(name: str, method: Any, title: str, error: Exception, inputs: Sequence[Any]) -> MinigradError:
+def backward_failed(
+    name: str, shown: tuple[Any, Any], title: str, error: Exception, inputs: Sequence[Any]
+) -> MinigradError:
     """Return what to raise if a backward pass has raised: a report with the line, if that is in the user's code."""
     place = raised_at(error)
     if isinstance(error, MinigradError) or place is None:
         return error if isinstance(error, MinigradError) else cannot_be_called(name, inputs, error)
     line, function = place
-    report = Report(title, errors=[f"{name} raised {type(error).__name__}: {error}"], adjoint=Listing.of(method))
+    report = Report(title, errors=[f"{name} raised {type(error).__name__}: {error}"])
+    report.forward, report.adjoint = map(Listing.of, shown)
     report.culprit = WrongLine(line, function, None, False, "raised")
     return AdjointMismatch(report)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import linecache
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -175,14 +176,23 @@ class Report:
         """Return the lines around the wrong one, each with what is known of what it assigns."""
         if self.culprit is None or self.adjoint is None:
             return ""
-        wrong, first = self.culprit.line.line, self.adjoint.start
-        known = self.remarks()
+        wrong, known = self.culprit.line.line, self.remarks()
+        lines = dict(enumerate(self.adjoint.lines, self.adjoint.start))
+        if not self.is_marked(wrong):  # it is in a function that the adjoint calls
+            known, lines = {}, dict(enumerate(map(str.rstrip, linecache.getlines(self.culprit.line.file)), 1))
         rows = []
-        for n in range(max(first, wrong - around), min(first + len(self.adjoint.lines), wrong + around + 1)):
+        for n in range(wrong - around, wrong + around + 1):
             mark = ">" if n == wrong else " "
             what = f"    # {known[n]}" if n in known and n != wrong else ""
-            rows.append(f"{mark} {n:4} {self.adjoint.lines[n - first]}{what}")
+            rows += [f"{mark} {n:4} {lines[n]}{what}"] if n in lines else []
         return "\n".join(rows)
+
+    def is_marked(self, n: int) -> bool:
+        """Tell whether a line of the listing of the adjoint is the wrong one."""
+        listing, culprit = self.adjoint, self.culprit
+        if listing is None or culprit is None or culprit.line.line != n:
+            return False
+        return culprit.line.file == listing.file and 0 <= n - listing.start < len(listing.lines)
 
     def as_dict(self) -> dict[str, Any]:
         """Return what `json` can write."""
