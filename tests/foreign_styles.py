@@ -286,3 +286,45 @@ class SquaredError:
 
     def backward(self, g):
         return 2 * self.difference * g[:, None]
+
+
+class FirstStep:
+    """A step of a recurrent layer from a state of zeros: the gradient of one matrix is zero, as it was before."""
+
+    def __init__(self, n, h):
+        rng = np.random.default_rng(26)
+        shapes = {"Whh": (h, h), "Wxh": (n, h), "bh": (h,)}
+        self.gradients = {k: np.zeros(shape) for k, shape in shapes.items()}
+        self.parameters = {k: 0.5 * rng.standard_normal(shape) for k, shape in shapes.items()}
+        self.h = np.zeros((1, h))
+
+    def forward(self, x):
+        self.x, self.before = x, self.h
+        self.h = np.tanh(x @ self.parameters["Wxh"] + self.h @ self.parameters["Whh"] + self.parameters["bh"])
+        return self.h
+
+    def backward(self, dh):
+        da = dh * (1 - self.h**2)
+        self.gradients["Wxh"] += self.x.T @ da
+        self.gradients["Whh"] += np.repeat(self.before, len(da), axis=0).T @ da
+        self.gradients["bh"] += da.sum(axis=0)
+        return da @ self.parameters["Wxh"].T
+
+
+class Gate:
+    """Keeps what it computes in attributes, which look like gradients of each other once it has run."""
+
+    def __init__(self, n):
+        self.W = np.random.default_rng(27).standard_normal((n, n))
+
+    def forward(self, x):
+        self.x = x
+        self.gate = 1 / (1 + np.exp(-x @ self.W))
+        self.out = x * self.gate
+        return self.out
+
+    def backward(self, dout):
+        self.dgate = dout * self.x
+        self.da = self.dgate * self.gate * (1 - self.gate)
+        self.dW = self.x.T @ self.da
+        return dout * self.gate + self.da @ self.W.T

@@ -49,6 +49,21 @@ def test_a_style_is_checked_as_it_stands(layer, inputs, names):
     assert not report.notes
 
 
+def test_a_gradient_that_is_zero_is_no_parameter():
+    report = check_layer(foreign.FirstStep(4, 3), normal(2, 4))
+    assert [c.name for c in report.comparisons] == [
+        "parameters['Whh']", "parameters['Wxh']", "parameters['bh']", "x"]  # fmt: skip
+    assert report.notes == ["taken as constants, as states and running statistics are: h"]
+
+
+def test_what_an_earlier_run_has_left_is_no_parameter():
+    layer, x = foreign.Gate(3), normal(4, 3)
+    layer.forward(x)
+    layer.backward(x)
+    report = check_layer(layer, x)
+    assert [c.name for c in report.comparisons] == ["W", "x"]
+
+
 def test_the_gradient_of_a_loss_is_that_of_its_prediction():
     report = check_layer(foreign.SquaredError(), normal(3, 4), normal(3, 4, seed=1))
     assert [c.name for c in report.comparisons] == ["y"]

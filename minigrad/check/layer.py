@@ -23,14 +23,7 @@ from minigrad.check.calling import (
 from minigrad.check.lines import code_of
 from minigrad.check.matching import Matching, besides, part_at, released
 from minigrad.check.naming import argument_names, is_float
-from minigrad.check.pairs import (
-    Pair,
-    backward_failed,
-    copy_of,
-    is_number,
-    ones_of,
-    signature_of,
-)
+from minigrad.check.pairs import Pair, backward_failed, copy_of, is_number, ones_of, signature_of
 from minigrad.check.parameters import (
     gradient_places,
     is_called_a_gradient,

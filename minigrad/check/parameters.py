@@ -52,7 +52,7 @@ def gradient_places(candidates: Sequence[Place], changed: Mapping[str, Place]) -
     taken: set[str] = set()
     for exact in (True, False):
         for place in candidates:
-            if place.path in found or place.path in taken:
+            if place.path in found or place.path in taken or "grad" in place.holder.rpartition(".")[2].lower():
                 continue
             for path, other in changed.items():
                 if path in taken or path == place.path or np.shape(other.value) != np.shape(place.value):
@@ -88,12 +88,13 @@ def returned_gradients(candidates: Sequence[Place], parts: Mapping[tuple[Any, ..
         What was returned besides the gradients of the inputs, by the keys that lead to it.
     """
     found: dict[str, tuple[Any, ...]] = {}
+    called = {k: k[-1] for k in parts if k and isinstance(k[-1], str)}
     for place in candidates:
-        named = [k for k in parts if isinstance(k[-1], str) and is_gradient_of(k[-1], place.key)]
+        named = [k for k, name in called.items() if is_gradient_of(name, place.key)]
         if named:
             found[place.path] = named[0]
     rest = [p for p in candidates if p.path not in found]
-    free = [k for k in parts if k not in found.values() and not isinstance(k[-1], str)]
+    free = [k for k in parts if k not in found.values() and k not in called]
     if len(rest) == len(free):  # a wrong shape is a finding, not a reason to leave it out
         return found | {p.path: k for p, k in zip(rest, free, strict=True)}
     for place in rest:
