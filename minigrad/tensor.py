@@ -147,7 +147,11 @@ class Tensor(Recorded):
             return result  # type: ignore[no-any-return]  # NumPy scalars are immutable: the name is bound anew
         if not np.can_cast(result.dtype, self.dtype, "same_kind"):
             raise TypeError(f"{op.name} cannot cast its result from {result.dtype} to {self.dtype} in place ({here()})")
-        self[...] = result
+        if self._base is None and isinstance(result, Tensor) and _stands_for(plain(result), plain(self)):
+            self._become(result)
+            self._version += 1
+        else:
+            self[...] = result
         return self
 
     def __getitem__(self, index: Any) -> Any:
@@ -378,6 +382,12 @@ class Tensor(Recorded):
         if name in METHODS and not name.startswith("__"):
             raise protocol.unsupported(f"ndarray.{name}", METHODS[name])
         raise AttributeError(f"'Tensor' object has no attribute {name!r}")
+
+
+def _stands_for(new: Any, old: Any) -> bool:
+    """Tell whether an array is of the same shape, dtype and layout as one that may be written to."""
+    same = isinstance(new, np.ndarray) and (new.shape, new.dtype, new.strides) == (old.shape, old.dtype, old.strides)
+    return same and bool(old.flags.writeable)
 
 
 def _compiled_code_assigns() -> bool:

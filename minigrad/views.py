@@ -19,10 +19,14 @@ Step = tuple[Op, dict[str, Any]]
 
 def joined(base: Any, steps: tuple[Step, ...], op: Op, params: dict[str, Any]) -> tuple[Step, ...]:
     """Return the steps from a base to a view of a view; a part of a part is one step."""
-    if len(steps) == 1 and steps[0][0] is op is getitem:
-        index = composed(base.shape, steps[0][1]["index"], params["index"])
+    if steps and steps[-1][0] is op is getitem:
+        *before, (_, last) = steps
+        shape = base.shape
+        for through, how in before:
+            shape = through.function(np.broadcast_to(0, shape), **how).shape
+        index = composed(shape, last["index"], params["index"])
         if index is not None:
-            return ((op, {"index": index}),)
+            return (*before, (op, {"index": index}))
     return (*steps, (op, params))
 
 

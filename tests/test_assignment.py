@@ -552,6 +552,36 @@ def test_the_second_half_of_an_update_records_nothing():
     check(f, X)
 
 
+def test_an_update_of_a_whole_array_is_the_operation_alone():
+    def f(x):
+        y = np.sin(x)
+        row = y[0]
+        y *= 2
+        y += row
+        return y * row
+
+    names = operations(f, X)
+    assert "setitem" not in names and names.count("np.multiply") == 2 and names.count("np.add") == 1
+    check(f, X)
+
+
+def test_an_update_keeps_the_dtype_and_what_may_be_written():
+    def narrow(x):
+        y = np.sin(x)
+        y *= np.float64(2)
+        return y
+
+    assert minigrad.vjp(narrow, X.astype(np.float32))[0].dtype == np.float32
+
+    def stretched(x):
+        y = np.broadcast_to(x, (2, 2, 3))
+        y *= 2
+        return y
+
+    with pytest.raises(ValueError, match="read-only"):
+        minigrad.vjp(stretched, X)
+
+
 def test_a_write_through_many_views_is_one_write():
     def f(x):
         y = np.sin(x)
