@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
 
-from minigrad.compiler.ops import ELEMENTWISE, is_scalar
+from minigrad.compiler.accumulate import join_pieces
+from minigrad.compiler.ops import ELEMENTWISE, fusable, is_scalar
 from minigrad.op import OPS, Op
 from minigrad.program import Atom, Const, Equation, Program, Var, validate, without_dead_code
 from minigrad.rules.index import Slot, cast, gather, scatter
@@ -16,13 +18,14 @@ from minigrad.zero import zero_stays_zero
 __all__ = ["lower"]
 
 ADD, MULTIPLY, DIVIDE, WHERE, EQUAL = (OPS[f] for f in (np.add, np.multiply, np.divide, np.where, np.equal))
+COPY, MATMUL, CONCATENATE = (OPS[f] for f in (np.copy, np.matmul, np.concatenate))
 RESHAPE, BROADCAST, SUM, MEAN = (OPS[f] for f in (np.reshape, np.broadcast_to, np.sum, np.mean))
 EXTREMA = {OPS[np.max]: OPS[np.max], OPS[np.amax]: OPS[np.max], OPS[np.min]: OPS[np.min], OPS[np.amin]: OPS[np.min]}
 
 
 def lower(program: Program) -> Program:
     """Return an equivalent Program that fuses well."""
-    for rewrite in (canonical, share, join_scatters, sink_broadcasts, move_reshapes, share):
+    for rewrite in (canonical, share, join_pieces, sink_broadcasts, move_reshapes, share, own_parts):
         program = without_dead_code(rewrite(program))
     return program
 
@@ -181,43 +184,6 @@ def _key(atom: Atom) -> Any:
 # --- views, moved to where they cost nothing
 
 
-def join_scatters(program: Program) -> Program:
-    """Turn the sum of gradients of disjoint slices, which covers the whole, into a concatenation.
-
-    Slicing in two and joining again, as a rotary embedding does, has for adjoint: zeros with one half filled, plus
-    zeros with the other half filled.
-    """
-    r = Rewriter(program)
-    made = {eq.outs[0]: eq for eq in program.equations if eq.op is scatter and len(eq.inputs) == 1}
-    for eq in program.equations:
-        if eq.op is ADD:
-            parts = [made.get(a) for a in eq.inputs]  # type: ignore[arg-type]
-            halves = None if None in parts else _halves(parts, eq.outs[0].shape)  # type: ignore[arg-type]
-            if halves is not None:
-                first, second = halves
-                atoms = tuple(r.replaced.get(h.inputs[0], h.inputs[0]) for h in (first, second))
-                r.emit(OPS[np.concatenate], atoms, eq.outs[0], eq, axis=-1)
-                continue
-        r.keep(eq)
-    return r.done()
-
-
-def _halves(parts: list[Equation], shape: tuple[int, ...]) -> tuple[Equation, Equation] | None:
-    """Return the two scatters in order if they fill [..., :n] and [..., n:]."""
-    spans = []
-    for part in parts:
-        index = part.params["index"]
-        index = index if isinstance(index, tuple) else (index,)
-        if len(index) != 2 or index[0] is not Ellipsis or not isinstance(index[1], slice):
-            return None
-        start, stop, step = index[1].indices(shape[-1])
-        if step != 1:
-            return None
-        spans.append((start, stop, part))
-    (a, b, first), (c, d, second) = sorted(spans, key=lambda s: s[0])
-    return (first, second) if (a, b) == (0, c) and d == shape[-1] else None
-
-
 def sink_broadcasts(program: Program) -> Program:
     """Let elementwise equations broadcast by themselves; compute what is the same for a whole row once per row."""
     r = Rewriter(program)
@@ -295,3 +261,25 @@ def _reshape_first(r: Rewriter, eq: Equation, source: Equation, array: Atom) -> 
     before = r.emit(RESHAPE, (array,), Var(shape, array.dtype), eq, shape=shape)
     inputs = tuple(a if is_scalar(a) else before for a in source.inputs)
     r.emit(source.op, inputs, eq.outs[0], source, **source.params)
+
+
+def own_parts(program: Program) -> Program:
+    """Let every part of a concatenation be computed for it alone, so that it can be computed in its place."""
+    r = Rewriter(program)
+    maker = {out: eq for eq in program.equations for out in eq.outs}
+    users = Counter([*(a for eq in program.equations for a in eq.inputs), *program.outputs])
+    for eq in program.equations:
+        if eq.op is not CONCATENATE or eq.params.get("axis", 0) is None or 0 in eq.outs[0].shape:
+            r.keep(eq)
+            continue
+        parts = []
+        for a in r.inputs(eq):
+            copied = Equation((Var(a.shape, eq.outs[0].dtype),), COPY, (a,), {}, eq.source)
+            made = maker.get(a)  # type: ignore[arg-type]
+            in_place = made is not None and users[a] == 1 and (fusable(made) or made.op is MATMUL)
+            if not in_place and a.dtype == eq.outs[0].dtype and 0 not in a.shape and fusable(copied):
+                r.equations.append(copied)
+                a = copied.outs[0]
+            parts.append(a)
+        r.emit(CONCATENATE, tuple(parts), eq.outs[0], eq, **eq.params)
+    return r.done()

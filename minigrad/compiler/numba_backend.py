@@ -69,7 +69,7 @@ def numba_steps(memory: Memory, separate: bool = False) -> list[tuple[Step, list
     """Return the steps of a plan, each with the equations it computes; `separate` makes each kernel one."""
     from numba import config
 
-    blas = Blas.of_scipy()
+    blas = Blas.found()
     cores: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     threads = min(cores, MOST_THREADS) if blas is not None else 1  # two pools of threads would fight for the cores
     steps: list[tuple[Step, list[Equation]]] = []

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.custom import once_more
 from minigrad.op import OPS, Op
 from minigrad.program import Atom, Const, Equation
 from minigrad.rules import index
@@ -75,7 +76,7 @@ VIEWS: frozenset[Op] = frozenset(
         )
         if f in OPS
     }
-    | {index.getitem}
+    | {index.getitem, once_more}
 )
 
 COMPARISONS = frozenset(

@@ -23,7 +23,7 @@ from minigrad.zero import zero_stays_zero
 
 __all__ = ["Plan", "plan"]
 
-CONCATENATE = OPS[np.concatenate]
+CONCATENATE, MATMUL = OPS[np.concatenate], OPS[np.matmul]
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
@@ -123,7 +123,7 @@ def _written_in_place(
         if any(
             not isinstance(a, Var)
             or a not in step_of
-            or groups[step_of[a]].domain is None
+            or not (groups[step_of[a]].domain is not None or groups[step_of[a]].equations[0].op is MATMUL)
             or len(users[a]) > 1
             or a in joined
             or a.dtype != whole.dtype

@@ -1,4 +1,4 @@
-"""Products of matrices without Python: SciPy's BLAS, called by address, the work shared among the threads of a crew.
+"""Products of matrices without Python: BLAS, called by address, the work shared among the threads of a crew.
 
 Each thread multiplies its part with BLAS on one thread. Compared with NumPy, whose BLAS has threads of its own, no
 thread waits in a loop for the next product while others compute, and a batch of small matrices is shared too.
@@ -6,12 +6,14 @@ thread waits in a loop for the next product while others compute, and a batch of
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,33 +28,43 @@ if TYPE_CHECKING:
 __all__ = ["Blas", "product"]
 
 GEMM = {np.dtype(np.float32): "sgemm", np.dtype(np.float64): "dgemm"}
+SEQUENTIAL = 1  # of mkl_service.h
 ENOUGH_WORK = 20_000  # multiplications: below, one thread does it all
 TILE = 16  # rows or columns: a part is a multiple of this
 
 
 @dataclass(frozen=True)
 class Blas:
-    """The BLAS that SciPy brings: the addresses of its functions, and how to set its threads."""
+    """A BLAS that can be called without Python: the addresses of its functions, and how to set its threads."""
 
+    name: str
     functions: dict[str, int]
     libraries: tuple[Any, ...]  # threadpoolctl's
 
     @staticmethod
     @functools.cache
-    def of_scipy() -> Blas | None:
-        """Return it, or None where scipy or threadpoolctl is not installed."""
+    def found() -> Blas | None:
+        """Return Intel's MKL if that is installed, or else what SciPy brings; None without scipy and threadpoolctl."""
+        if sys.byteorder != "little":  # _block writes an int where an int64 is
+            return None
         try:
             import threadpoolctl
             from numba.extending import get_cython_function_address
             from scipy.linalg import cython_blas
         except ImportError:
             return None
-        if sys.byteorder != "little":  # _block writes an int where an int64 is
-            return None
+        known = threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers
+        path = _path_of_mkl()
+        if path is not None:
+            loaded = tuple(library for library in known if library.internal_api == "mkl")
+            mkl = ctypes.CDLL(str(path))
+            if not loaded:
+                mkl.MKL_Set_Threading_Layer(SEQUENTIAL)
+            addresses = {name: ctypes.cast(getattr(mkl, name), ctypes.c_void_p).value or 0 for name in GEMM.values()}
+            return Blas("MKL", addresses, loaded)
         functions = {name: get_cython_function_address(cython_blas.__name__, name) for name in GEMM.values()}
-        found = threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers
-        own = [library for library in found if "scipy" in Path(library.filepath).parent.name]  # as in its wheels
-        return Blas(functions, tuple(own or found))
+        own = [library for library in known if "scipy" in Path(library.filepath).parent.name]  # as in its wheels
+        return Blas("SciPy's", functions, tuple(own or known))
 
     @contextmanager
     def one_thread(self) -> Iterator[None]:
@@ -66,6 +78,15 @@ class Blas:
         finally:
             for library, n in changed:
                 library.set_num_threads(n)
+
+
+def _path_of_mkl() -> Path | None:
+    """Return where the library of the package mkl is, if that is installed."""
+    try:
+        files = metadata.files("mkl") or []
+    except metadata.PackageNotFoundError:
+        return None
+    return next((Path(str(f.locate())) for f in files if f.name.startswith(("libmkl_rt", "mkl_rt"))), None)
 
 
 @dataclass(frozen=True)
