@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 from minigrad.check.parameters import PARAMETERS
@@ -19,7 +19,7 @@ def built(layer: Any, run: Callable[[Any], Any]) -> Any:
     ----------
     run
         `run(layer)` runs its forward pass. What a second run makes anew is no parameter but saved for the backward
-        pass; and lists that were empty before the first run are empty again, unless parameters are in them.
+        pass; and lists and counters that grow with every run are as they were before the first.
     """
     ready = copy.deepcopy(layer)
     known = {p.path for p in places(layer)}
@@ -32,10 +32,9 @@ def built(layer: Any, run: Callable[[Any], Any]) -> Any:
         return layer
     first = {p.path: p.value for p in places(again) if p.path in made}
     run(again)
-    kept = [made[p.path] for p in places(again) if first.get(p.path) is p.value]
-    if not kept:
+    if not any(first.get(p.path) is p.value for p in places(again)):
         return layer
-    _empty(layer, ready, {id(p.owner) for p in kept}, set())
+    _unwind(ready, again, set())
     return ready
 
 
@@ -44,19 +43,21 @@ def _is_parameter(place: Place) -> bool:
     return "param" in names[1].lower() or any(PARAMETERS.search(name.strip("_")) for name in names)
 
 
-def _empty(before: Any, after: Any, kept: Collection[int], seen: set[int]) -> None:
-    """Empty the lists that were empty before."""
-    if id(after) in seen or type(before) is not type(after):
+def _unwind(once: Any, twice: Any, seen: set[int]) -> None:
+    """Take from lists and counters what each run adds to them: of what has run once, given what has run twice."""
+    if id(once) in seen or type(once) is not type(twice):
         return
-    seen.add(id(after))
-    if isinstance(after, list):
-        if not before and id(after) not in kept:
-            after.clear()
-        pairs = list(zip(before, after, strict=False))
-    elif isinstance(after, dict):
-        pairs = [(before[k], after[k]) for k in before.keys() & after.keys()]
+    seen.add(id(once))
+    if isinstance(once, list):
+        grown = len(twice) - len(once)
+        if 0 < grown <= len(once):
+            del once[-grown:]
+        pairs = list(zip(range(len(once)), once, twice, strict=False))
     else:
-        old, new = getattr(before, "__dict__", {}), getattr(after, "__dict__", {})
-        pairs = [] if isinstance(after, type) else [(old[k], new[k]) for k in old.keys() & new.keys()]
-    for x, y in pairs:
-        _empty(x, y, kept, seen)
+        old, new = (x if isinstance(x, dict) else getattr(x, "__dict__", {}) for x in (once, twice))
+        pairs = [] if isinstance(once, type) else [(k, old[k], new[k]) for k in old.keys() & new.keys()]
+        for k, x, y in pairs:
+            if type(x) is int and type(y) is int and 0 < y - x <= x:
+                old[k] = 2 * x - y
+    for _, x, y in pairs:
+        _unwind(x, y, seen)
