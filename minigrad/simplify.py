@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.custom import once_more
 from minigrad.op import OPS, Op
 from minigrad.program import Atom, Const, Equation, Program, Var, validate, without_dead_code
 from minigrad.rules.index import Slot, assign, cast, getitem, scatter
@@ -204,7 +205,7 @@ def _unchanged(r: Rewriter, op: Op, inputs: tuple[Atom, ...], params: dict[str, 
         same = rest[0]
     elif op is BOTH and _is_number(x, True):
         same = rest[0]
-    elif op in (POSITIVE, cast, BROADCAST) or (op in (REAL, CONJ) and x.dtype.kind != "c"):
+    elif op in (POSITIVE, cast, BROADCAST, once_more) or (op in (REAL, CONJ) and x.dtype.kind != "c"):
         same = x
     elif op in (NEGATIVE, CONJ) and (below := _made_by(r, x, {op})):
         same = below.inputs[0]

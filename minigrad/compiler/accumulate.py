@@ -1,7 +1,7 @@
 """Gradients of slices, added up piece by piece.
 
-The adjoint of `k[..., a:b, :]` is zeros with a slice filled; of many slices it is a sum of such arrays, each as large as
-the whole. Here a sum is a list of pieces along one axis, which lie side by side: the gradient of another slice is added
+The adjoint of `k[..., a:b, :]` is zeros with a slice filled; of many slices it is a sum of such arrays, each as large
+as the whole. Here a sum is a list of pieces along one axis, which lie side by side: the gradient of another slice is added
 to the pieces it meets, and the whole is made once, by joining them. So attention a tile at a time touches only the
 gradient of the tile, and a recurrence over x[:, t] only that of the step.
 """
@@ -154,9 +154,7 @@ def _slice(index: Any, shape: tuple[int, ...]) -> tuple[int, int, int] | None:
     if Ellipsis in items:
         at = items.index(Ellipsis)
         items[at : at + 1] = [slice(None)] * (len(shape) - len(items) + 1)
-    spans = [
-        range(n)[i if isinstance(i, slice) else slice(i, i + 1 or n)] for i, n in zip(items, shape, strict=False)
-    ]
+    spans = [range(n)[i if isinstance(i, slice) else slice(i, i + 1 or n)] for i, n in zip(items, shape, strict=False)]
     cut = [axis for axis, (span, n) in enumerate(zip(spans, shape, strict=False)) if span != range(n)]
     cut = cut or [len(shape) - 1]
     axes_less = [axis for axis, i in enumerate(items) if not isinstance(i, slice)]
