@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.compiler.blocks import Blocks
 from minigrad.compiler.layout import View
 from minigrad.compiler.ops import ELEMENTWISE, REDUCE, is_scalar
 from minigrad.compiler.plan import CONCATENATE, Plan
@@ -55,21 +56,49 @@ def _aligned(n_bytes: int) -> np.ndarray:
 
 
 def numpy_steps(memory: Memory, separate: bool = True) -> list[tuple[Step, list[Equation]]]:
-    """Return the steps of a plan, each with the equations it computes: here always one."""
-    return [(equation_step(memory, eq), [eq]) for g in memory.plan.groups for eq in g.equations]
+    """Return the steps of a plan, each with the equations it computes: those of a group together."""
+    steps: list[tuple[Step, list[Equation]]] = []
+    blocks: dict[int, Blocks] = {}
+    for group in memory.plan.groups:
+        if group.domain is None or len(group.equations) == 1:
+            steps += [(equation_step(memory, eq), [eq]) for eq in group.equations]
+        else:
+            blocks[len(steps)] = Blocks(memory.plan, group, memory.array)
+            steps.append((_nothing, group.equations))
+    scratch = _aligned(max((b.scratch_bytes for b in blocks.values()), default=0))
+    for i, b in blocks.items():
+        calls = []
+        for part in b.parts:
+            array = b.arrays(part, scratch)
+            calls += [_step(memory.invalid, array, eq) for eq in b.group.equations]
+        steps[i] = partial(_all, calls), b.group.equations
+    return steps
+
+
+def _nothing() -> None:
+    pass
+
+
+def _all(calls: list[Step]) -> None:
+    for call in calls:
+        call()
 
 
 def equation_step(memory: Memory, eq: Equation) -> Step:
     """Return a function of no arguments that computes one equation into its memory."""
-    inputs = [memory.array(a) for a in eq.inputs]
-    outs = [memory.array(o) for o in eq.outs]
+    return _step(memory.invalid, memory.array, eq)
+
+
+def _step(invalid: Flag, array: Callable[[Atom], Any], eq: Equation) -> Step:
+    inputs = [array(a) for a in eq.inputs]
+    outs = [array(o) for o in eq.outs]
     out = outs[0]
     if eq.op is MATMUL:
         return _matmul(inputs[0], inputs[1], out)
     if eq.op in REDUCE and eq.params.get("keepdims") and set(eq.params) <= {"axis", "keepdims"}:
         return partial(REDUCE[eq.op].reduce, inputs[0], axis=eq.params["axis"], keepdims=True, out=out)
     if eq.op is zero_stays_zero:
-        return _zero_stays_zero(memory.invalid, inputs[0], inputs[1], out)
+        return _zero_stays_zero(invalid, inputs[0], inputs[1], out)
     if eq.op is cast:
         return partial(np.copyto, out, inputs[0], casting="unsafe")
     if eq.op is WHERE and inputs[0].dtype == bool:

@@ -45,19 +45,20 @@ class Plan:
         return "\n".join(lines)
 
 
-def plan(program: Program, orders: Orders, fuse: bool = True, donated: dict[Atom, Var] | None = None) -> Plan:
-    """Plan a lowered program, with or without fusing its equations into row programs.
+def plan(program: Program, orders: Orders, sums: bool = True, donated: dict[Atom, Var] | None = None) -> Plan:
+    """Plan a lowered program.
 
     Parameters
     ----------
     orders
         Arrays that are kept in another order than C order, from `materialise`.
+    sums
+        Whether row programs may reduce over their rows.
     donated
         Outputs that are written into inputs, which the program may overwrite.
     """
-    groups = group(program, fuse)
-    if fuse:
-        recompute(program, groups)
+    groups = group(program, sums)
+    recompute(program, groups)
     views: dict[Atom, View] = {v: contiguous(v.shape, Buffer(v.dtype, prod(v.shape), "input")) for v in program.inputs}
     step_of = {out: i for i, g in enumerate(groups) for out in g.results}
     joined = _written_in_place(program, groups, step_of)
@@ -86,7 +87,7 @@ def plan(program: Program, orders: Orders, fuse: bool = True, donated: dict[Atom
         else:
             if (
                 eq.op is zero_stays_zero
-                and not fuse
+                and not sums
                 and alone[eq.inputs[1]] == 1
                 and eq.inputs[1].shape == eq.outs[0].shape
             ):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from minigrad.compiler.ops import REDUCE, VIEWS, fusable
-from minigrad.program import Atom, Const, Equation, Program, Var
+from minigrad.program import Const, Equation, Program, Var
 from minigrad.shapes import Shape
 
 __all__ = ["Group", "domain_of", "group"]
@@ -65,10 +65,11 @@ def _fits(wanted: Shape, domain: Shape) -> Shape | None:
     return wanted if wanted[:-1] == domain[:-1] and domain[-1] == 1 else None
 
 
-def group(program: Program, fuse: bool = True) -> list[Group]:
-    """Return the groups of a program in an order in which they can run. Views belong to no group."""
-    if not fuse:
-        return _one_each(program)
+def group(program: Program, sums: bool = True) -> list[Group]:
+    """Return the groups of a program in an order in which they can run. Views belong to no group.
+
+    Without `sums`, reductions over the rows are left to NumPy: its result depends on which numbers it adds at a time.
+    """
     groups: list[Group] = []
     maker: dict[Var, int] = {}  # the group whose result a variable is, or looks at
     viewed: set[Var] = set()
@@ -80,7 +81,7 @@ def group(program: Program, fuse: bool = True) -> list[Group]:
                 if sources:
                     maker[out] = next(iter(sources))
             continue
-        wanted = domain_of(eq)
+        wanted = domain_of(eq) if sums or reduction_axis(eq) not in ("rows", "all") else None
         home = _home(eq, wanted, groups, maker, viewed, sources) if wanted is not None else None
         if home is None:
             groups.append(Group(wanted))
@@ -97,7 +98,7 @@ def group(program: Program, fuse: bool = True) -> list[Group]:
                     maker = {v: home if g == s else g for v, g in maker.items()}
                     sources = sources - {s} | {home}
         target.equations.append(eq)
-        if reduction_axis(eq) in ("rows", "all"):
+        if wanted is not None and reduction_axis(eq) in ("rows", "all"):
             target.late.update(eq.outs)
         needed = 0
         for s in sources - {home}:
@@ -106,19 +107,6 @@ def group(program: Program, fuse: bool = True) -> list[Group]:
         for out in eq.outs:
             maker[out] = home
     return _ordered(groups)
-
-
-def _one_each(program: Program) -> list[Group]:
-    """Return a group for each equation: checks of values, and what they need, first."""
-    needed: set[Atom] = set()
-    early, late = [], []
-    for eq in reversed(program.equations):
-        is_early = eq.op.kind == "effect" or not needed.isdisjoint(eq.outs)
-        if is_early:
-            needed.update(eq.inputs)
-        if eq.op not in VIEWS or eq.several:
-            (early if is_early else late).append(Group(domain_of(eq), [eq]))
-    return [*early[::-1], *late[::-1]]
 
 
 def _add_needs(groups: list[Group], home: int, needed: int) -> None:
