@@ -71,19 +71,19 @@ class Evidence:
 def summaries(found: Sequence[Evidence]) -> list[str]:
     """Return what was measured, in a line for each that needs one, and in one line for all that merely agree."""
     telling = [e for e in found if not e.agrees or not e.decided or e.kinks or e.notes]
-    lines = [str(e) for e in telling]
+    lines = {e.name: str(e) for e in telling}
     for method in dict.fromkeys(e.method for e in found):
         plain = [e for e in found if e.method == method and e not in telling]
         if len(plain) > 1:
             names = ", ".join(e.name for e in plain[:8]) + (f" and {len(plain) - 8} more" if len(plain) > 8 else "")
             worst = max(plain, key=lambda e: e.worst)
             chance = max((e.chance() for e in plain if e.scale), default=1.0)
-            lines.append(
+            lines[plain[0].name] = (
                 f"{names}: all agree with {method} along {len(worst.pairs)} random directions each "
                 f"(worst {worst.worst:.0e}; {worst.why}); an error of 1 % passes with probability {chance:.0e}"
             )
-        lines += map(str, plain[:1] if len(plain) == 1 else [])
-    return lines
+        lines |= {e.name: str(e) for e in plain} if len(plain) == 1 else {}
+    return [lines[e.name] for e in found if e.name in lines]
 
 
 def norm(x: Any) -> float:
