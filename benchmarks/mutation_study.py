@@ -6,9 +6,9 @@
 
 A mutant counts if it changes anything: a value by more than 1e-9 of the largest, a shape, a dtype, a structure, an
 exception, in any row of the adjoint's test table in any of its modes (shapes and layouts). It is caught if
-`check_adjoint`, given ordinary examples of the rows alone, raises. The line counts as named if it is the one that the
-report calls the first wrong line. The same mutants go through the checkers of other libraries where these are
-installed: one call per row on the same examples.
+`check_adjoint` raises for an example of a row, with one leading axis or with two. The line counts as named if it is
+the one that the report calls the first wrong line. `--checkers autograd jax torch` puts the same mutants through the
+checkers of other libraries as they are by default, on the same examples.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ import zlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +31,16 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
+from other_checkers import CHECKERS, refused  # noqa: E402
+
 from adjoint_rows import ADJOINT_OF_WRAPPER, MODES, ROWS, Row, Sample  # noqa: E402
 from minigrad import tree  # noqa: E402
 from minigrad.check import check_adjoint, compare_adjoints  # noqa: E402
 from minigrad.errors import AdjointMismatch  # noqa: E402
 from minigrad_nn import adjoints  # noqa: E402
 from mutants import Mutant, mutants  # noqa: E402
+
+EXAMPLES = (Sample, MODES["two leading axes"])  # given to the checkers: some mutants are wrong in one rank only
 
 
 def rows_of(name: str) -> list[tuple[str, Row]]:
@@ -103,9 +106,11 @@ def changes_something(rows: list[Row], original: list[list[Any]]) -> bool:
 
 def ours(rows: list[Row]) -> tuple[bool, int | None]:
     """Return whether a mutant is caught, and the line that is named."""
-    for check in (compare_adjoints, check_adjoint):  # the second does what the first does and more, but takes longer
+    first, second = EXAMPLES
+    # check_adjoint does what compare_adjoints does and more, but takes longer.
+    for check, example in ((compare_adjoints, first), (check_adjoint, first), (compare_adjoints, second)):
         for row in rows:
-            moving, fixed = row.make(Sample())
+            moving, fixed = row.make(example())
             try:
                 check(row.forward, row.adjoint, *moving, **fixed)
             except AdjointMismatch as error:
@@ -114,49 +119,27 @@ def ours(rows: list[Row]) -> tuple[bool, int | None]:
     return False, None
 
 
-def autograd_catches(rows: list[Row]) -> bool:
-    """Return whether autograd's check_grads catches a mutant, on the arguments that are arrays."""
-    from autograd.extend import defvjp, primitive
-    from autograd.test_util import check_grads
+def flat(
+    row: Row, example: Callable[[], Sample] = Sample
+) -> tuple[Callable[..., Any], Callable[..., Any], list[np.ndarray]]:
+    """Return forward, adjoint and arguments of a row with arrays in the place of structures."""
+    moving, fixed = row.make(example())
+    leaves, structure = tree.flatten(moving)
 
-    for row in rows:
-        moving, fixed = row.make(Sample())
-        if not all(isinstance(x, np.ndarray) for x in moving):
-            continue
-        f = primitive(partial(row.forward, **fixed))
+    def forward(*xs: Any) -> Any:
+        return np.asarray(row.forward(*tree.unflatten(structure, list(xs)), **fixed))
 
-        def gradient(i: int, out: Any, *args: Any, row: Row = row, fixed: Any = fixed) -> Any:
-            def pull(g: Any) -> Any:
-                found = row.adjoint(g, *args, **fixed)
-                return found[i] if isinstance(found, tuple) else found
+    def adjoint(g: Any, *xs: Any) -> tuple[Any, ...]:
+        found = row.adjoint(g, *tree.unflatten(structure, list(xs)), **fixed)
+        return tuple(map(np.asarray, tree.leaves(found)))
 
-            return pull
-
-        defvjp(f, *(partial(gradient, i) for i in range(len(moving))))
-        try:
-            np.random.seed(0)  # noqa: NPY002  (autograd draws from it)
-            check_grads(f, modes=["rev"], order=1)(*moving)
-        except Exception:  # it raises whatever the adjoint raises, or AssertionError
-            return True
-    return False
-
-
-def peers() -> dict[str, Callable[[list[Row]], bool]]:
-    """Return the checkers of other libraries that are installed."""
-    found: dict[str, Callable[[list[Row]], bool]] = {}
-    try:
-        import autograd  # noqa: F401
-
-        found["autograd"] = autograd_catches
-    except ImportError:
-        pass
-    return found
+    return forward, adjoint, leaves
 
 
 # ---- the study --------------------------------------------------------------------------------------
 
 
-def study(name: str, every: int) -> Counter[str]:
+def study(name: str, every: int, checkers: list[str]) -> Counter[str]:
     """Return the counts of one adjoint, and print what was missed."""
     count: Counter[str] = Counter()
     rows = [row for _, row in rows_of(name)]
@@ -167,17 +150,18 @@ def study(name: str, every: int) -> Counter[str]:
         count["mutants"] += 1
         broken = [with_mutant(row, name, mutant.function) for row in rows]
         if not changes_something(broken, original):
-            count["without effect"] += 1
             continue
         count["changed"] += 1
-        start = time.thread_time()
-        caught, line = ours(broken)
-        count["milliseconds"] += int(1000 * (time.thread_time() - start))
-        count["caught"] += caught
-        count["named"] += caught and line == mutant.line
-        _tell(mutant, caught, line)
-        for peer, catches in peers().items():
-            count[peer] += catches(broken)
+        for checker in checkers:
+            if checker != "minigrad":
+                count[checker] += any(refused(checker, *flat(row, e)) for e in EXAMPLES for row in broken)
+                continue
+            start = time.thread_time()
+            caught, line = ours(broken)
+            count["milliseconds"] += int(1000 * (time.thread_time() - start))
+            count["minigrad"] += caught
+            count["line"] += caught and line == mutant.line
+            _tell(mutant, caught, line)
     return count
 
 
@@ -188,18 +172,20 @@ def _tell(mutant: Mutant, caught: bool, line: int | None) -> None:
         print(f"    line {line} for {mutant}")
 
 
-def right_ones() -> int:
-    """Return how many right adjoints are flagged, in float64 and float32."""
-    flagged = 0
+def flagged(checker: str) -> str:
+    """Return how many right adjoints are flagged: by minigrad in float64 and float32, by its peers in float64."""
+    if checker != "minigrad":
+        return f"{sum(refused(checker, *flat(row)) for row in ROWS.values())} of {len(ROWS)}"
+    count = 0
     for name, row in ROWS.items():
         for dtype in (np.float64, np.float32):
             moving, fixed = row.make(Sample(dtype=dtype))
             try:
                 check_adjoint(row.forward, row.adjoint, *moving, **fixed)
             except AdjointMismatch as error:
-                flagged += 1
+                count += 1
                 print(f"    flagged: {name} in {np.dtype(dtype)}\n{error}")
-    return flagged
+    return f"{count} of {2 * len(ROWS)} in float64 and float32"
 
 
 def main() -> None:
@@ -207,29 +193,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Every reference adjoint broken in every single-line way.")
     parser.add_argument("names", nargs="*", default=adjoints.__all__)
     parser.add_argument("--every", type=int, default=1, metavar="N", help="take one mutant in N")
+    parser.add_argument(
+        "--checkers", nargs="+", default=["minigrad"], choices=["minigrad", *CHECKERS], help="minigrad, and its peers"
+    )
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # a broken adjoint may divide by zero
     total: Counter[str] = Counter()
-    others = list(peers())
-    head = f"{'adjoint':38}{'mutants':>8}{'changed':>9}{'caught':>8}{'line':>7}{'ms each':>9}"
-    print(head, *(f"{p:>9}" for p in others))
+    columns = [c for checker in options.checkers for c in ([checker, "line"] if checker == "minigrad" else [checker])]
+    print(f"{'adjoint':38}{'mutants':>8}{'changed':>9}", *(f"{c:>9}" for c in columns), f"{'ms each':>9}")
     for name in options.names:
-        c = study(name, options.every)
+        c = study(name, options.every, options.checkers)
         total.update(c)
-        _print_row(name, c, others)
-    _print_row("total", total, others)
-    print(f"caught {_share(total['caught'], total['changed'])}, right line {_share(total['named'], total['caught'])}")
-    print(f"right adjoints flagged, of {2 * len(ROWS)} in float64 and float32: {right_ones()}")
+        _print_row(name, c, columns)
+    _print_row("total", total, columns)
+    for column in columns:
+        share = 100 * total[column] / max(total["changed"], 1)
+        print(f"{column}: {total[column]} of {total['changed']} ({share:.2f} %)")
+    for checker in options.checkers:
+        print(f"right adjoints flagged by {checker}: {flagged(checker)}")
 
 
-def _print_row(name: str, c: Counter[str], others: list[str]) -> None:
+def _print_row(name: str, c: Counter[str], columns: list[str]) -> None:
     each = c["milliseconds"] // max(c["changed"], 1)
-    numbers = f"{c['mutants']:8}{c['changed']:9}{c['caught']:8}{c['named']:7}{each:9}"
-    print(f"{name:38}{numbers}", *(f"{c[p]:9}" for p in others), flush=True)
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{part} of {whole} ({100 * part / max(whole, 1):.1f} %)"
+    print(f"{name:38}{c['mutants']:8}{c['changed']:9}", *(f"{c[x]:9}" for x in columns), f"{each:9}", flush=True)
 
 
 if __name__ == "__main__":

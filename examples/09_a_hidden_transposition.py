@@ -1,4 +1,7 @@
-"""dK is transposed, and a reshape hides it: the shapes fit, the loss goes down, the gradient is wrong."""
+"""dK is transposed, and a reshape hides it: the shapes fit, the loss goes down, the gradient is wrong.
+
+The bug is found from the report alone: it says what the wrong gradient looks like, and names the line.
+"""
 
 import numpy as np
 
@@ -28,8 +31,17 @@ def attention_backward(g, q, k, v):
     return dq, dk, dv
 
 
+# Training with it works, so nobody notices: the other gradients are right, and the values learn around the keys.
 rng = np.random.default_rng(9)
-q, k, v = (rng.normal(size=(2, 5, 4)) for _ in "qkv")
+q, k, v, target = (rng.normal(size=(2, 5, 4)) for _ in range(4))
+params, losses = [q, k, v], []
+for _ in range(50):
+    error = attention(*params) - target
+    losses.append(np.mean(error**2))
+    params = [p - 0.5 * dp for p, dp in zip(params, attention_backward(error, *params), strict=True)]
+assert losses[-1] < 0.5 * losses[0]
+print(f"the loss goes from {losses[0]:.2f} to {losses[-1]:.2f}, and yet:\n")
+
 try:
     minigrad.check.check_adjoint(attention, attention_backward, q, k, v)
 except AdjointMismatch as error:
@@ -44,10 +56,10 @@ assert report.culprit.line.text.startswith("dk = ")
 
 
 def mended(g, q, k, v):
-    """The same with dk transposed in the place of the reshape."""
+    """The same, with the axes interchanged that the reshape has run together."""
     dq, dk, dv = attention_backward(g, q, k, v)
-    rows, columns = k.shape[1:]
-    return dq, dk.reshape(-1, columns, rows).transpose(0, 2, 1), dv
+    sequences, time, width = k.shape
+    return dq, dk.reshape(sequences, width, time).transpose(0, 2, 1), dv
 
 
 minigrad.check.check_adjoint(attention, mended, q, k, v)

@@ -1,4 +1,7 @@
-"""A layer of somebody's, as it stands: its backward pass forgets the gain, which is all ones when training starts."""
+"""A layer of somebody's, as it stands: its backward pass forgets the gain, which is all ones when training starts.
+
+So it is right on the first step and wrong on every other. The report names the line, and says what to write there.
+"""
 
 import numpy as np
 
@@ -48,3 +51,19 @@ assert report.culprit.line.text == "grad_x_norm = grad_output"
 assert report.culprit.variable == "grad_x_norm"
 assert report.culprit.why == "should be the gradient of x_norm"
 assert report.culprit.cure == "`grad_output * self.gamma` in place of `grad_output`"
+
+
+class Mended(RMSNorm):
+    """The same, with the line as the report has it."""
+
+    def backward(self, grad_output):
+        self.grad_gamma = np.sum(grad_output * self.x_norm, axis=tuple(range(grad_output.ndim - 1)))
+        grad_x_norm = grad_output * self.gamma
+        along = np.mean(grad_x_norm * self.x_norm, axis=-1, keepdims=True)
+        return (grad_x_norm - self.x_norm * along) / self.rms
+
+
+layer = Mended(8)
+layer.gamma = rng.uniform(0.5, 1.5, 8)
+minigrad.check.check_layer(layer, x)
+print("\nwith the gain: right")

@@ -102,6 +102,7 @@ def _numbers(node: ast.expr, at_hand: AtHand) -> Iterator[ast.expr]:
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         yield _unknown()
         if type(node.value) is float:
+            yield from (ast.Constant(2 * node.value), ast.Constant(node.value / 2))
             yield from (_variable(name) for name in at_hand.names)
         if type(node.value) is int:
             for number in (
@@ -133,6 +134,7 @@ def _insertions(node: ast.expr, at_hand: AtHand) -> Iterator[ast.expr]:
         return
     yield ast.BinOp(_unknown(), ast.Mult(), node)
     yield ast.UnaryOp(ast.USub(), node)
+    yield ast.BinOp(ast.Constant(0.5), ast.Mult(), node)
     yield ast.BinOp(ast.Constant(1), ast.Sub(), node)
     yield ast.BinOp(ast.Constant(1), ast.Add(), node)
     for name in at_hand.names:

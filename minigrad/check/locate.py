@@ -100,14 +100,14 @@ def _search(
     # A right value that is returned as it is is not to blame: the line that returns it should have used it.
     rest = [s for s in relevant if s not in suspects and id_of(s.assignment.value) not in returned]
     return (
-        by_edit(lab, relevant, _once(*near, *first, *(ends if not first else ())), [], 2)
+        by_edit(lab, relevant, _once(*near, *first, *([] if any(s.status == "wrong" for s in front) else ends)), [], 2)
         or _confirmed(by_truth(lab, front, lambda s: by_size(s, truths), right))
         or by_edit(lab, relevant, _once(*lines, *ends), _others(lab, flow), 2)
         or by_edit(lab, relevant, _once(*near, *first, *ends), [], 3)
         or _confirmed(by_truth(lab, suspects, lambda s: by_size(s, truths), right))
         or by_edit(lab, relevant, _once(*lines, *ends), [], 4)
         or _confirmed(by_truth(lab, rest, lambda s: by_size(s, truths), right))
-        or _by_elimination(front, last, raised, named)
+        or _by_elimination(sorted(front, key=truths.has_multiple), last, raised, named)
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.check.forms import form_of, permuted
+from minigrad.check.forms import factor_between, form_of, permuted
 from minigrad.check.generated import Truth
 
 __all__ = ["Known", "Truths", "forward_name"]
@@ -132,6 +132,11 @@ class Truths:
             if found is not None:
                 found = found[0], "reciprocal" + (f", {found[1]}" if found[1] else "")
         return found
+
+    def has_multiple(self, s: Any) -> bool:
+        """Tell whether the value of a sighting is a multiple of something known: likely to be meant so."""
+        value = np.asarray(s.assignment.value)
+        return any(factor_between(value, k.value, self.relative) is not None for k in self.known)
 
     def meant_by(self, name: str) -> tuple[list[Truth], str] | None:
         """Return what a variable of this name should be: the forward's variables, latest first, and the kind."""
