@@ -62,7 +62,7 @@ class Blocks:
                 else:
                     slots[out], total = total, total + n
             for a in {*eq.inputs, *eq.outs} & inside:
-                if last.get(a, i) == i:  # type: ignore[call-overload]
+                if last.get(a, i) == i:
                     free.setdefault(self._bytes(a), []).append(slots[a])  # type: ignore[index]
         return slots, total
 
