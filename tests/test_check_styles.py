@@ -36,6 +36,7 @@ STYLES = {
     "buffers in float32": (foreign.RunningMean(4), [normal(5, 3, 4)], "w xs"),
     "made for one shape": (foreign.FlattenOf((4, 3)), [normal(2, 4, 3)], "x"),
     "layers made on the way": (foreign.Unrolled(3), [normal(4, 2, 3)], "params[0] params[1] xs"),
+    "one column": (foreign.ColumnSoftmax(), [normal(4, 1)], "z"),
     "asserts": (foreign.Probabilities(), [np.array([0.0, 1e-9, 0.5])], "p"),
 }  # fmt: skip
 
@@ -47,6 +48,11 @@ def test_a_style_is_checked_as_it_stands(layer, inputs, names):
     assert sorted(c.name for c in report.comparisons) == sorted(names.split())
     assert "the generated adjoint, confirmed" in report.reference, "it was traced"
     assert not report.notes
+
+
+def test_what_a_loss_returns_besides_is_no_gradient():
+    report = check_layer(foreign.steps, normal(4, 1), normal(4, 4), normal(3, 4))
+    assert [c.name for c in report.comparisons] == ["W", "U"]
 
 
 def test_a_gradient_that_is_zero_is_no_parameter():

@@ -193,7 +193,7 @@ def _other_shapes(
     for variation in variations(subject, fixed):
         found = [(_varied(variation.label, s, own, fixed_cotangent), s) for s in variation.subjects]
         condition, varied = next((pair for pair in found if pair[0].holds), found[0])
-        if not condition.holds and variation.doubtful and right_once:
+        if not condition.holds and variation.doubtful and (right_once or not own):
             condition = replace(condition, text=f"{condition.text} (is that shape meant?)", remark=True)
         if not condition.holds and _made_for(subject, varied):
             text = f"{condition.text} (the layer was made for other sizes)"

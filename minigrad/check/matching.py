@@ -164,8 +164,10 @@ class Matching:
                 self.keys[fitting[0]] = [k]
                 free = free[free.index(fitting[0]) + 1 :]
         count = 1 if () in above else len(returned) if isinstance(returned, (list, tuple)) else 0
-        if count == len(above) == len(arrays) and len(self.moving) < len(arrays):
-            self.keys = found | {i: [k] for i, k in zip(arrays, above, strict=True)}
+        if count == len(above) == len(arrays):
+            ordered = found | {i: [k] for i, k in zip(arrays, above, strict=True)}
+            if all(ordered[i] == keys for i, keys in self.keys.items()):
+                self.keys = ordered
 
 
 def besides(returned: Any, taken: Collection[Keys]) -> dict[Keys, Any]:
