@@ -76,7 +76,7 @@ class Sighting:
         if self.form and bool(self.meant) and any(c in self.assignment.name for c in ".["):
             misnamed = True  # a gradient that is left in an attribute is a result: its shape counts
         named = self.form == "" and any(_same(k, known) for k in self.meant) if known is not None else False
-        alias = self.same_as is not None and not self.assignment.path and not named
+        alias = self.same_as not in (None, self.variable) and not self.assignment.path and not named
         return self.status != "right" or misnamed or alias
 
     @property
