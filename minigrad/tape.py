@@ -239,7 +239,8 @@ class Tape:
                         raise
                     if gradient is None:
                         continue
-                    if (invalid.raised or suspicious) and op.kind == "elementwise" and op not in BOUNDED:
+                    doubtful = (invalid.raised or suspicious) and count is None  # one result, so g is one array
+                    if doubtful and op.kind == "elementwise" and op not in BOUNDED:
                         gradient = zero_stays_zero(g, gradient)
                     shape, dtype = specs[slot]
                     if gradient.shape != shape:

@@ -59,19 +59,18 @@ def test_every_row_compiled_with_numpy(row):
             same(got, run(*case.primals), 1e-12)
 
 
-def elementwise_rows():
-    names = "add multiply divide exp log sqrt tanh square maximum minimum absolute negative where sin expm1 log1p"
-    names += " sum mean max min softmax_like"
-    return [r for r in ROWS if r.name in names.split()]
-
-
-@pytest.mark.parametrize("row", elementwise_rows(), ids=lambda r: r.name)
-def test_rows_that_fuse_compiled_with_numba(row):
+@pytest.mark.parametrize("row", ROWS, ids=[r.name for r in ROWS])
+def test_every_row_compiled_with_numba(row):
     pytest.importorskip("numba")
-    with np.errstate(all="ignore"):
-        for case in list(cases(row))[:3]:
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for case in list(cases(row))[:2]:
             run = value_and_pulled(case, seeded(case)[1])
-            same(compile(run, backend="numba")(*case.primals), run(*case.primals), 1e-12)
+            try:
+                got = compile(run, backend="numba")(*case.primals)
+            except VALUE_DEPENDENT:
+                continue
+            same(got, run(*case.primals), 1e-11)
 
 
 def layer_step(x, weight, gate, up, down):

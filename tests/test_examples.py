@@ -22,6 +22,7 @@ EXAMPLES = [
     "09_a_hidden_transposition.py",
     "10_a_forgotten_gain.py",
     "11_a_mask_too_late.py",
+    "12_a_layer_compiled.py",
 ]
 
 

@@ -19,6 +19,7 @@ __all__ = ["lower"]
 
 ADD, MULTIPLY, DIVIDE, WHERE, EQUAL = (OPS[f] for f in (np.add, np.multiply, np.divide, np.where, np.equal))
 COPY, MATMUL, CONCATENATE = (OPS[f] for f in (np.copy, np.matmul, np.concatenate))
+POWER, CLIP, CONJUGATE = (OPS[f] for f in (np.power, np.clip, np.conjugate))
 RESHAPE, BROADCAST, SUM, MEAN = (OPS[f] for f in (np.reshape, np.broadcast_to, np.sum, np.mean))
 EXTREMA = {OPS[np.max]: OPS[np.max], OPS[np.amax]: OPS[np.max], OPS[np.min]: OPS[np.min], OPS[np.amin]: OPS[np.min]}
 
@@ -81,6 +82,15 @@ def canonical(program: Program) -> Program:
             r.emit(OPS[np.transpose], (whole,), out, eq)
         elif eq.op is cast and inputs[0].dtype == out.dtype:
             r.let(out, inputs[0])
+        elif eq.op is CONJUGATE and inputs[0].dtype == out.dtype and out.dtype.kind == "f":
+            r.let(out, inputs[0])
+        elif eq.op is POWER and (n := _whole_power(eq)):
+            squared = r.emit(MULTIPLY, (inputs[0], inputs[0]), out if n == 2 else Var(out.shape, out.dtype), eq)
+            if n > 2:
+                r.emit(MULTIPLY, (squared, squared if n == 4 else inputs[0]), out, eq)
+        elif eq.op is CLIP and len(inputs) == 3 and not any(a is None for a in inputs) and not eq.params:
+            above = r.emit(OPS[np.maximum], inputs[:2], Var(_broadcast(inputs[:2]), out.dtype), eq)
+            r.emit(OPS[np.minimum], (above, inputs[2]), out, eq)
         elif eq.op is DIVIDE and is_scalar(inputs[1]) and inputs[1].value and out.dtype.kind == "f":  # type: ignore[union-attr]
             r.emit(MULTIPLY, (inputs[0], Const(1 / inputs[1].value)), out, eq)  # type: ignore[union-attr]
         elif eq.op is gather and _takes_one_column(eq.params["index"], inputs[1:], inputs[0].shape):
@@ -94,6 +104,18 @@ def canonical(program: Program) -> Program:
         else:
             r.keep(eq)
     return r.done()
+
+
+def _whole_power(eq: Equation) -> int:
+    """Return the exponent if it is the number 2, 3 or 4: one or two products are fast, and exact enough."""
+    x, exponent = eq.inputs
+    if not is_scalar(exponent) or x.dtype != eq.outs[0].dtype or x.dtype.kind != "f" or x.shape != eq.outs[0].shape:
+        return 0
+    return next((n for n in (2, 3, 4) if exponent.value == n), 0)  # type: ignore[union-attr]
+
+
+def _broadcast(atoms: tuple[Atom, ...]) -> tuple[int, ...]:
+    return np.broadcast_shapes(*(a.shape for a in atoms))
 
 
 def _times_a_number(eq: Equation | None) -> bool:

@@ -35,6 +35,17 @@ ELEMENTWISE: dict[Op, tuple[Any, str]] = {
     OPS[np.sin]: (np.sin, "sin({0})"),
     OPS[np.cos]: (np.cos, "cos({0})"),
     OPS[np.absolute]: (np.absolute, "abs({0})"),
+    OPS[np.fabs]: (np.fabs, "abs({0})"),
+    OPS[np.sign]: (np.sign, "(T({0} > 0) - T({0} < 0) if {0} == {0} else {0})"),
+    OPS[np.power]: (np.power, "{0} ** {1}"),
+    OPS[np.floor]: (np.floor, "np.floor({0})"),
+    OPS[np.ceil]: (np.ceil, "np.ceil({0})"),
+    OPS[np.trunc]: (np.trunc, "np.trunc({0})"),
+    OPS[np.fmax]: (np.fmax, "({0} if ({0} >= {1}) | ({1} != {1}) else {1})"),
+    OPS[np.fmin]: (np.fmin, "({0} if ({0} <= {1}) | ({1} != {1}) else {1})"),
+    OPS[np.isfinite]: (np.isfinite, "abs({0}) < INF"),
+    OPS[np.isinf]: (np.isinf, "abs({0}) == INF"),
+    OPS[np.logical_xor]: (np.logical_xor, "{0} != {1}"),
     OPS[np.maximum]: (np.maximum, "maximum({0}, {1})"),
     OPS[np.minimum]: (np.minimum, "minimum({0}, {1})"),
     OPS[np.equal]: (np.equal, "{0} == {1}"),
@@ -80,7 +91,15 @@ VIEWS: frozenset[Op] = frozenset(
 )
 
 COMPARISONS = frozenset(
-    OPS[f] for f in (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.isnan)
+    OPS[f]
+    for f in (
+        np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal, np.isnan, np.isfinite, np.isinf,
+        np.logical_and, np.logical_or, np.logical_xor, np.logical_not,
+    )
+)  # fmt: skip
+FLOATS_ONLY = frozenset(
+    OPS[f]
+    for f in (np.power, np.sign, np.fabs, np.floor, np.ceil, np.trunc, np.fmax, np.fmin, np.isfinite, np.isinf)
 )
 
 
@@ -98,4 +117,6 @@ def fusable(eq: Equation) -> bool:
         return False
     if eq.op is OPS[np.invert] or eq.op is OPS[np.bitwise_and] or eq.op is OPS[np.bitwise_or]:
         return eq.outs[0].dtype.kind == "b"
+    if eq.op in FLOATS_ONLY and any(a.dtype.kind != "f" for a in eq.inputs if not is_scalar(a)):
+        return False
     return eq.op in ELEMENTWISE
