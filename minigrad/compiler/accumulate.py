@@ -1,9 +1,9 @@
 """Gradients of slices, added up piece by piece.
 
 The adjoint of `k[..., a:b, :]` is zeros with a slice filled; of many slices it is a sum of such arrays, each as large
-as the whole. Here a sum is a list of pieces along one axis, which lie side by side: the gradient of another slice is added
-to the pieces it meets, and the whole is made once, by joining them. So attention a tile at a time touches only the
-gradient of the tile, and a recurrence over x[:, t] only that of the step.
+as the whole. Here a sum is a list of pieces along one axis, which lie side by side: the gradient of another slice is
+added to the pieces it meets, and the whole is made once, by joining them. So attention a tile at a time touches only
+the gradient of the tile, and a recurrence over x[:, t] only that of the step.
 """
 
 from __future__ import annotations
@@ -67,6 +67,9 @@ class _Pieces(Rewriter):
             return False
         axis, start, stop = found
         inner = self.sums.get(g)
+        if inner is not None and g.shape == out.shape:  # the slice is the whole
+            self.sums[out], self.of[out] = inner, eq
+            return True
         if inner is not None and inner.axis == axis and len(g.shape) == len(out.shape):
             pieces = [(a + start, b + start, x) for a, b, x in inner.pieces]
         else:

@@ -15,6 +15,7 @@ from minigrad.shapes import Shape
 
 __all__ = ["Group", "domain_of", "group"]
 
+FAR = 2  # groups: one does not wait for another that is further away
 MOST_OPERANDS = 24  # arrays that one loop reads and writes; more than this spills addresses, and slows compilation
 
 
@@ -91,9 +92,12 @@ def group(program: Program, sums: bool = True) -> list[Group]:
             target.domain = _fits(wanted, target.domain)
         if target.domain is not None:
             for s in sorted(sources - {home}):
-                combined = any(maker.get(a) == s and a not in viewed for a in eq.inputs)  # type: ignore[arg-type]
+                combined = any(
+                    maker.get(a) == s and a not in viewed and a.shape == groups[s].domain  # type: ignore[arg-type]
+                    for a in eq.inputs
+                )
                 between = any(groups[q].needs >> s & 1 for q in sources)
-                if combined and not between and _can_merge(groups, home, s):
+                if combined and not between and _can_merge(groups, home, s, maker):
                     _merge(groups, home, s)
                     maker = {v: home if g == s else g for v, g in maker.items()}
                     sources = sources - {s} | {home}
@@ -117,10 +121,12 @@ def _add_needs(groups: list[Group], home: int, needed: int) -> None:
                 other.needs |= needed
 
 
-def _can_merge(groups: list[Group], home: int, other: int) -> bool:
+def _can_merge(groups: list[Group], home: int, other: int, maker: dict[Var, int]) -> bool:
     """Tell whether two groups with results that one equation combines can be one loop."""
     a, b = groups[home], groups[other]
     if a.domain is None or b.domain != a.domain or a.late or b.late:
+        return False
+    if home - other > FAR and _waits_badly(b, maker):
         return False
     if a.needs >> other & 1 or b.needs >> home & 1:
         return False
@@ -142,9 +148,11 @@ def _home(
     eq: Equation, wanted: Shape, groups: list[Group], maker: dict[Var, int], viewed: set[Var], sources: set[int]
 ) -> int | None:
     """Return the number of the group this equation can join: that of an input, or one that reads the same arrays."""
-    own = [maker[a] for a in eq.inputs if a in maker and a not in viewed]
+    own = sorted((maker[a] for a in eq.inputs if a in maker and a not in viewed), reverse=True)
     for home in dict.fromkeys([*own, *_readers(eq, groups, wanted)]):
         target = groups[home]
+        if max(sources, default=home) - home > FAR and _waits_badly(target, maker):
+            continue
         if target.domain is None or _fits(wanted, target.domain) is None:
             continue
         if any(a in target.late or (a in viewed and maker.get(a) == home) for a in eq.inputs):
@@ -154,6 +162,12 @@ def _home(
         if _n_operands(target, eq) <= MOST_OPERANDS:
             return home
     return None
+
+
+def _waits_badly(group: Group, maker: dict[Var, int]) -> bool:
+    """Tell whether a group reads several computed arrays, which would have to be kept until it runs."""
+    read = {a for eq in group.equations for a in eq.inputs if a.shape == group.domain and a in maker}
+    return len(read.difference(group.results)) > 1
 
 
 def _readers(eq: Equation, groups: list[Group], wanted: Shape) -> list[int]:
