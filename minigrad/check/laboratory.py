@@ -52,6 +52,7 @@ class Laboratory:
         self.root = code_of(subject.shown[1])
         self.deadline = time.thread_time() + seconds
         self.source = _source(subject.shown[1])
+        self.patience = 1.0  # how long an edited adjoint may take
         self.misshapen = False  # the adjoint raises, or a gradient has a wrong shape
 
     @property
@@ -63,12 +64,13 @@ class Laboratory:
         self, changes: Mapping[int, Any] | None = None
     ) -> tuple[list[Any] | None, Watch, Exception | None]:
         """Return the gradients (None if the adjoint raised), what was seen, and what was raised."""
-        watch = Watch(self.root, dict(changes or {}))
+        watch, start = Watch(self.root, dict(changes or {})), time.thread_time()
         try:
             with np.errstate(all="ignore"):
                 found = self.subject.by_leaf(watch.run(lambda: self.subject.gradients(self.gs)))
         except Exception as error:  # whatever the adjoint raises is an answer
             return None, watch, error
+        self.patience = 0.1 + 10 * (time.thread_time() - start)
         return found, watch, None
 
     def right(self, gradients: Sequence[Any] | None) -> frozenset[int]:
@@ -83,7 +85,7 @@ class Laboratory:
 
     def gradients_with(self, edit: Edit) -> list[Any] | None:
         """Return the gradients with an edit of the adjoint or of a function that it calls, None if it raises."""
-        with edited(edit.function, edit), np.errstate(all="ignore"), _patience(edit.code, seconds=2.0):
+        with edited(edit.function, edit), np.errstate(all="ignore"), _patience(edit.code, self.patience):
             try:
                 return self.subject.by_leaf(self.subject.gradients(self.gs))
             except Exception:  # most edits make no sense
