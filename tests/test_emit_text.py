@@ -1,13 +1,7 @@
 """What emitted sources look like: names, comments, shapes; and what the functions take and return."""
 
-import contextlib
-import io
-import linecache
-import re
-import runpy
 from collections import namedtuple
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -116,20 +110,6 @@ def test_a_name_that_means_something_else_is_not_used():
     assert emitted.text.count("def f_adjoint(gradient, x, g):") == 1
     gradient, wanted = on_the_tape(f, [X, W], {})
     assert_same(run(emitted.function(), gradient, [X, W], {}), wanted, 1e-14)
-
-
-def test_the_page_shows_what_is_printed(tmp_path):
-    page = (Path(__file__).parents[1] / "docs" / "source.md").read_text(encoding="utf-8")
-    examples = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", page, re.DOTALL)
-    assert len(examples) == 2
-    for code, shown in examples:
-        path = tmp_path / "example.py"
-        path.write_text(code, encoding="utf-8")
-        linecache.checkcache(str(path))
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            runpy.run_path(str(path))
-        assert printed.getvalue() == shown
 
 
 # ---- parts of arrays ----------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from minigrad.compiler.lower import lower
 from minigrad.compiler.numpy_backend import Memory, Step, numpy_steps
 from minigrad.compiler.plan import Plan, plan
 from minigrad.compiler.report import MemoryReport, Profile, measure, timeline
-from minigrad.errors import DtypeError
+from minigrad.errors import DtypeError, install_hint
 from minigrad.op import Recorded
 from minigrad.program import Atom, Const, Equation, Program, Var
 from minigrad.trace import trace_tree
@@ -44,7 +44,8 @@ def compile(f: Callable[..., Any], *, donate: int | Sequence[int] = (), backend:
         Positional arguments whose arrays the results may overwrite, such as parameters and the optimiser's state:
         results of the same shapes, in order, are then computed in place.
     backend : {"auto", "numpy", "numba"}
-        "auto" takes numba where 0.62 or later is installed.
+        "auto" takes numba where 0.62 or later is installed. Its kernels and the products of matrices are shared among
+        as many threads as numba is told to have (NUMBA_NUM_THREADS, one for each core by default); see docs/compile.md.
 
     Returns
     -------
@@ -63,7 +64,7 @@ def compile(f: Callable[..., Any], *, donate: int | Sequence[int] = (), backend:
         backend = "numba" if _has_numba() else "numpy"
     elif backend == "numba" and not _has_numba():
         oldest = ".".join(map(str, NUMBA))
-        raise ImportError(f'compile: backend "numba" needs numba {oldest} or later: pip install "minigrad[fast]"')
+        raise ImportError(f'compile: backend "numba" needs numba {oldest} or later: {install_hint("fast")}')
     donated = (donate,) if isinstance(donate, int) else tuple(donate)
     return Compiled(f, donated, backend)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -79,8 +80,8 @@ def recording_draws(f: Callable[..., Any], sources: list[Source]) -> Callable[..
 
         return f(*tree.map(wrap, args))
 
-    traced.__name__ = getattr(f, "__name__", "f")
-    return traced
+    traced.__name__ = "f"
+    return functools.update_wrapper(traced, f)
 
 
 def refill(sources: Sequence[Source], leaves: Sequence[Any]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from minigrad.compiler.plan import Plan
+from minigrad.errors import install_hint
 from minigrad.program import Equation
 
 __all__ = ["MemoryReport", "Profile", "measure", "timeline"]
@@ -131,5 +132,5 @@ def _pyplot() -> Any:
         matplotlib.use("Agg")
         from matplotlib import pyplot
     except ImportError as error:
-        raise ImportError('plots need matplotlib: pip install "minigrad[lm]"') from error
+        raise ImportError(f"plots need matplotlib: {install_hint('lm')}") from error
     return pyplot

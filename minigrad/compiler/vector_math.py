@@ -26,6 +26,7 @@ import math
 from typing import Any
 
 from minigrad.compiler.llvm_value import Bits, Value, polynomial
+from minigrad.errors import install_hint
 
 __all__ = [
     "erf", "exp", "expm1", "log", "log1p", "maximum", "minimum", "row_max", "row_sum", "sigmoid", "tanh",
@@ -243,7 +244,7 @@ def _kernel_functions() -> dict[str, Any]:
         from numba.core.errors import TypingError
         from numba.extending import intrinsic
     except ModuleNotFoundError as error:
-        message = "compiled kernels need numba: pip install 'minigrad[fast]'"
+        message = f"compiled kernels need numba: {install_hint('fast')}"
         raise ModuleNotFoundError(message, name=error.name) from error
 
     def check(name: str, *kinds: Any) -> None:

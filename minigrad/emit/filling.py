@@ -183,9 +183,10 @@ class FillingWriter(Writer):
 
 def zeros_text(out: Var | Const, like: Var | None, scope: Scope) -> str:
     """Return an array of zeros as source, `like` being an array that may have its shape and dtype."""
-    same_type = like in scope.names and like.shape == out.shape and like.dtype == out.dtype
-    if same_type and not scope.exact:  # np.zeros_like lies in memory as its argument does, and sums add in that order
-        return f"np.zeros_like({scope.names[like]})"
+    named = None if like is None or scope.exact else scope.names.get(like)
+    # An exact source avoids np.zeros_like: it lies in memory as its argument does, and sums add in that order.
+    if named is not None and like is not None and (like.shape, like.dtype) == (out.shape, out.dtype):
+        return f"np.zeros_like({named})"
     return f"np.zeros({shape_text(out.shape)}{'' if out.dtype == np.float64 else f', {dtype_text(out.dtype)}'})"
 
 
