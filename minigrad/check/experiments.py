@@ -97,13 +97,12 @@ def by_truth(
 
 def _that_fills(found: WrongLine, s: Sighting) -> WrongLine:
     """Return the line that should have written to a buffer of zeros, if the variable is only that."""
-    after = [
-        n for n, t in sorted(statements(s.assignment.code).items()) if n > found.line.line and not t.returns
-    ]
-    readers = [n for n in after if s.assignment.name in statements(s.assignment.code)[n].reads]
-    if np.any(s.assignment.value) or not readers:
+    name, code = s.assignment.name, statements(s.assignment.code)
+    after = [t for n, t in sorted(code.items()) if n > found.line.line and not t.returns and t.binds <= {name}]
+    writers = [t.line for t in after if name in t.reads] or [t.line for t in after]
+    if np.any(s.assignment.value) or not writers:
         return found
-    return replace(found, line=SourceLine(found.line.file, readers[0]))
+    return replace(found, line=SourceLine(found.line.file, writers[0]))
 
 
 def by_name(s: Sighting) -> Iterator[tuple[Known, Any]]:
