@@ -396,3 +396,16 @@ def test_what_follows_from_arrays_that_are_read_anyway_is_computed_again():
     first = next(group for group in compiled.plan.groups if group.domain is not None)
     stored = [v for v in compiled.plan.outside[first] if v.shape == (6, 40)]
     assert len(stored) == 1, "beside the result only the gate is kept: all else is computed again from it"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_steps_are_made_once_for_large_arrays_that_change_at_every_call(backend):
+    compiled = compile(lambda x, y: np.tanh(x) * y, backend=backend)
+    rng = np.random.default_rng(9)
+    made = set()
+    for shape in [(200, 300)] * 4:
+        x, y = rng.standard_normal(shape), rng.standard_normal(shape[::-1]).T
+        same(compiled(x, y), np.tanh(x) * y, 1e-12)
+        made.add(id(compiled.executable.steps[0][0]))
+        x[...] = 0                                      # what a caller does with its arrays later
+    assert len(made) <= 2, "the first array is read where it lies; the second ends that"

@@ -183,6 +183,7 @@ class Executable:
         _give_back_freed_memory()
         self.memory = Memory(self.plan)
         self.bound: list[Any] = [None] * len(self.inputs)  # the caller's arrays that the steps are made for
+        self.copied: set[int] = set()
         self.steps: list[tuple[Step, list[Equation]]] = []
         self.make_steps = _numba_steps if backend == "numba" else numpy_steps
 
@@ -215,13 +216,22 @@ class Executable:
                         "compile: a donated array is updated in place, so it should be a writable, C-contiguous "
                         f"ndarray; got {type(array).__name__} {array.dtype} {array.shape}"
                     )
-            elif array.nbytes <= SMALL or not array.flags.c_contiguous:
-                if buffer not in self.memory.flat or self.bound[i] is not None:
-                    self.memory.flat[buffer], stale = np.empty(array.size, array.dtype), True
+            elif self._is_copied(i, array):
+                if self.bound[i] is not None or buffer not in self.memory.flat:
+                    self.memory.flat[buffer], self.bound[i], stale = np.empty(array.size, array.dtype), None, True
                 self.memory.flat[buffer][...] = np.ravel(array)
                 continue
             self.memory.flat[buffer], self.bound[i], stale = array.reshape(-1), array, True
         return stale
+
+    def _is_copied(self, i: int, array: np.ndarray) -> bool:
+        """Tell whether an argument is copied to where the steps read it; once it is, it always will be.
+
+        A large array is read where it lies, as long as every call is given the same one: steps are made for one place.
+        """
+        if array.nbytes <= SMALL or not array.flags.c_contiguous or self.bound[i] is not None:
+            self.copied.add(i)
+        return i in self.copied
 
     def _result(self, atom: Atom) -> Any:
         if isinstance(atom, Const):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import os
 import sys
 import threading
@@ -18,6 +19,8 @@ import numpy as np
 __all__ = ["MOST_THREADS", "Crew", "Work", "crew"]
 
 MOST_THREADS = 62  # bits of the mask of sleeping threads
+
+_numbers = itertools.count(1)  # of the lists that are worked on: claims of parts are compared by them, in any crew
 
 
 class Crew:
@@ -32,10 +35,9 @@ class Crew:
     def __init__(self, threads: int) -> None:
         from minigrad.compiler.numba_backend import crew_loop
 
-        self.threads = min(threads, MOST_THREADS)
+        self.threads = threads
         self._loop = loop = crew_loop()
         self._lock = threading.Lock()
-        self._number = 0
         self._block = np.zeros(loop.PARKED // 8 + self.threads * loop.LINE // 8, np.int64)
         self._address = self._block.ctypes.data
         self._block[loop.GIVE_WAY // 8] = _give_way()
@@ -46,13 +48,13 @@ class Crew:
         """Go through a list of instructions. `scratch` has a row of bytes for each thread."""
         loop, block = self._loop, self._block
         with self._lock:
-            self._number += 1
+            number = next(_numbers)
             block[loop.LIST // 8 : loop.GIVE_WAY // 8] = (*work.given, scratch.ctypes.data, scratch.strides[0])
             try:
                 others = self.threads if work.shared else 1
                 if others > 1 and not self._started:
                     self._start()
-                self._wake(loop.publish(self._address, others, self._number))
+                self._wake(loop.publish(self._address, others, number))
             finally:  # also if Ctrl-C comes between: the list is done and closed
                 loop.finish(self._address)
 
@@ -97,5 +99,5 @@ def _crew_of(process: int, threads: int) -> Crew:
 
 
 def crew(threads: int) -> Crew:
-    """Return the crew of this process: a forked one has none of its parent's threads."""
+    """Return the crew of this process, of at most MOST_THREADS: a forked one has none of its parent's threads."""
     return _crew_of(os.getpid(), threads)

@@ -116,17 +116,17 @@ class Run:
     scratch: np.ndarray
 
     def __init__(self, instructions: list[Instruction], threads: int, blas: Blas | None) -> None:
-        self.crew = crew(threads)
+        self.threads = threads
         self.blas = blas
         self.keep = instructions
-        self.work = Work(_listed(instructions, self.crew.threads))
+        self.work = Work(_listed(instructions, threads))
 
     def __call__(self) -> None:
         if self.blas is None:
-            self.crew.run(self.work, self.scratch)
+            crew(self.threads).run(self.work, self.scratch)
             return
         with self.blas.one_thread():
-            self.crew.run(self.work, self.scratch)
+            crew(self.threads).run(self.work, self.scratch)
 
 
 def _listed(instructions: list[Instruction], threads: int) -> np.ndarray:

@@ -98,8 +98,7 @@ COMPARISONS = frozenset(
     )
 )  # fmt: skip
 FLOATS_ONLY = frozenset(
-    OPS[f]
-    for f in (np.power, np.sign, np.fabs, np.floor, np.ceil, np.trunc, np.fmax, np.fmin, np.isfinite, np.isinf)
+    OPS[f] for f in (np.power, np.sign, np.fabs, np.floor, np.ceil, np.trunc, np.fmax, np.fmin, np.isfinite, np.isinf)
 )
 
 

@@ -6,7 +6,6 @@ memory. Nothing is allocated when the program runs, except what it returns.
 
 from __future__ import annotations
 
-import bisect
 from collections import Counter
 from dataclasses import dataclass, field
 from math import prod
@@ -197,15 +196,18 @@ def _donate(p: Plan, donated: dict[Atom, Var], step_of: dict[Var, int]) -> None:
 def _allocate(p: Plan) -> None:
     """Give every arena buffer its place: the lowest that is free during its whole life, the largest first."""
     buffers = {v.buffer for v in p.views.values() if v.buffer.kind == "arena" and v.buffer.first >= 0}
-    sizes = {b: -(-b.size * b.dtype.itemsize // ALIGNMENT) * ALIGNMENT for b in buffers}
-    placed: list[tuple[int, int, Buffer]] = []  # start, end, by start
-    for b in sorted(buffers, key=lambda b: (-sizes[b], b.first)):
-        start, n, first, last = 0, sizes[b], b.first, b.last
-        for begin, end, other in placed:
-            if other.first <= last and first <= other.last:
-                if start + n <= begin:
-                    break
-                start = max(start, end)
+    placed = np.zeros((4, len(buffers)), np.int64)  # first and last step, start and end: many are compared at once
+
+    def n_bytes(b: Buffer) -> int:
+        return -(-b.size * b.dtype.itemsize // ALIGNMENT) * ALIGNMENT
+
+    for i, b in enumerate(sorted(buffers, key=lambda b: (-n_bytes(b), b.first))):
+        first, last, starts, ends = placed[:, :i]
+        start, meets = 0, (first <= b.last) & (b.first <= last)
+        for low, high in sorted(zip(starts[meets].tolist(), ends[meets].tolist(), strict=True)):
+            if start + n_bytes(b) <= low:
+                break
+            start = max(start, high)
         b.start = start
-        bisect.insort(placed, (start, start + n, b), key=lambda place: place[:2])
-        p.arena = max(p.arena, start + n)
+        placed[:, i] = b.first, b.last, start, start + n_bytes(b)
+        p.arena = max(p.arena, start + n_bytes(b))

@@ -15,6 +15,8 @@ from minigrad.shapes import Shape
 
 __all__ = ["Group", "domain_of", "group"]
 
+import os
+EARLY = int(os.environ.get("EARLY", "999"))
 FAR = 2  # groups: one does not wait for another that is further away
 MOST_OPERANDS = 24  # arrays that one loop reads and writes; more than this spills addresses, and slows compilation
 
@@ -27,6 +29,7 @@ class Group:
     equations: list[Equation] = field(default_factory=list)
     late: set[Var] = field(default_factory=set)  # reduced over the rows: known only when the loop has ended
     needs: int = 0  # the groups that must come before, as a bit mask
+    needed: bool = False  # whether another needs it
 
     @property
     def results(self) -> list[Var]:
@@ -107,6 +110,7 @@ def group(program: Program, sums: bool = True) -> list[Group]:
         needed = 0
         for s in sources - {home}:
             needed |= groups[s].needs | 1 << s
+            groups[s].needed = True
         _add_needs(groups, home, needed)
         for out in eq.outs:
             maker[out] = home
@@ -116,7 +120,7 @@ def group(program: Program, sums: bool = True) -> list[Group]:
 def _add_needs(groups: list[Group], home: int, needed: int) -> None:
     """Say that a group needs others, and so do the groups that need it."""
     if needed & ~groups[home].needs:
-        for other in groups:
+        for other in groups if groups[home].needed else [groups[home]]:
             if other is groups[home] or other.needs >> home & 1:
                 other.needs |= needed
 
@@ -137,6 +141,7 @@ def _merge(groups: list[Group], home: int, other: int) -> None:
     """Move the equations of one group to another; the emptied group stays, so that numbers keep their meaning."""
     a, b = groups[home], groups[other]
     a.equations = [*b.equations, *a.equations]
+    a.needed |= b.needed
     _add_needs(groups, home, b.needs)
     for g in groups:
         if g.needs >> other & 1:
@@ -152,6 +157,8 @@ def _home(
     for home in dict.fromkeys([*own, *_readers(eq, groups, wanted)]):
         target = groups[home]
         if max(sources, default=home) - home > FAR and _waits_badly(target, maker):
+            continue
+        if len(groups) - 1 - home > EARLY and eq.outs[0].shape == target.domain:
             continue
         if target.domain is None or _fits(wanted, target.domain) is None:
             continue

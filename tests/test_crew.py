@@ -1,0 +1,103 @@
+"""The threads that run compiled programs together."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import minigrad
+
+pytest.importorskip("numba")
+
+from minigrad.compiler import crew as crew_module
+from minigrad.compiler.crew import Crew
+
+
+def step(x, w):
+    """Something with kernels to share, a sum over rows, and products."""
+    h = np.tanh(x @ w)
+    return h - h.max(-1, keepdims=True), (h * h).sum(0), h @ w.T, np.sum(h)
+
+
+def inputs(seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((300, 64)), rng.standard_normal((64, 64))
+
+
+def close(got, wanted):
+    for a, b in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * np.max(np.abs(b)))
+
+
+def threads_of(monkeypatch, n):
+    """Let compiled functions have n threads, also on a machine with fewer cores."""
+    from numba import config
+
+    monkeypatch.setattr(config, "NUMBA_NUM_THREADS", n)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 5])
+def test_any_number_of_threads_gives_the_result_and_always_the_same_bits(monkeypatch, threads):
+    threads_of(monkeypatch, threads)
+    compiled = minigrad.compile(step, backend="numba")
+    first = compiled(*inputs())
+    close(first, step(*inputs()))
+    for _ in range(30):
+        for again, once in zip(compiled(*inputs()), first, strict=True):
+            np.testing.assert_array_equal(again, once)
+
+
+def test_threads_that_never_come_are_not_waited_for(monkeypatch):
+    threads_of(monkeypatch, 3)
+    monkeypatch.setattr(Crew, "_start", lambda self: None)
+    monkeypatch.setattr(crew_module, "_crew_of", lambda process, threads, made={}: made.setdefault(0, Crew(threads)))
+    close(minigrad.compile(step, backend="numba")(*inputs()), step(*inputs()))
+
+
+def test_a_crew_serves_callers_from_several_threads(monkeypatch):
+    threads_of(monkeypatch, 2)
+    wrong = []
+
+    def caller(seed):
+        compiled = minigrad.compile(step, backend="numba")
+        wanted = step(*inputs(seed))
+        for _ in range(20):
+            try:
+                close(compiled(*inputs(seed)), wanted)
+            except AssertionError as error:
+                wrong.append(error)
+
+    callers = [threading.Thread(target=caller, args=(seed,)) for seed in range(4)]
+    for thread in callers:
+        thread.start()
+    for thread in callers:
+        thread.join(timeout=120)
+    assert not wrong
+    assert not any(thread.is_alive() for thread in callers)
+
+
+FORK = """
+import os, sys, warnings
+warnings.simplefilter("ignore")             # from Python 3.12 on: that a process with threads forks
+import numpy as np
+import minigrad
+
+f = minigrad.compile(lambda x: np.tanh(x) * np.exp(x), backend="numba")
+x = np.linspace(-1, 1, 200_000).reshape(400, 500)
+before = f(x)
+child = os.fork()
+if child == 0:
+    os._exit(0 if np.array_equal(f(x), before) else 3)
+status = os.waitpid(child, 0)[1]
+assert np.array_equal(f(x), before)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_process_has_a_crew_of_its_own():
+    result = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 0, result.stderr
