@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.bars import Row, row_of_ratio
-from benchmarks.race import Contender, Hall, Worker, disagreement, race
+from benchmarks.race import FAST, Contender, Hall, Worker, disagreement, race
 from benchmarks.step import open_all
 from benchmarks.work import Run
 from minigrad import vjp
@@ -58,7 +58,7 @@ def contenders(length: int) -> list[Contender]:
     return [
         Contender(EAGER, "benchmarks.attention:eager", what),
         Contender(NUMPY, "benchmarks.attention:compiled", {**what, "backend": "numpy"}),
-        Contender(NUMBA, "benchmarks.attention:compiled", {**what, "backend": "numba"}, ("numba",)),
+        Contender(NUMBA, "benchmarks.attention:compiled", {**what, "backend": "numba"}, FAST),
         Contender(TORCH, "benchmarks.peers.torch_attention:sdpa", what, ("torch",)),
     ]
 

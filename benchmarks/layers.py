@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.bars import Row, row_of_ratio
-from benchmarks.race import Contender, Hall, disagreement, race
+from benchmarks.race import FAST, Contender, Hall, disagreement, race
 from benchmarks.step import open_all
 from benchmarks.work import SIZES, Run, Work
 from minigrad import vjp
@@ -88,7 +88,7 @@ def contenders(layer: str, size: str) -> list[Contender]:
     return [
         Contender(HAND, "benchmarks.layers:hand", what),
         Contender(NUMPY, "benchmarks.layers:compiled", {**what, "backend": "numpy"}),
-        Contender(NUMBA, "benchmarks.layers:compiled", {**what, "backend": "numba"}, ("numba",)),
+        Contender(NUMBA, "benchmarks.layers:compiled", {**what, "backend": "numba"}, FAST),
     ]
 
 

@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Contender", "ContenderError", "Hall", "Ratio", "Times", "Worker", "disagreement", "race", "ratio"]
+__all__ = ["FAST", "Contender", "ContenderError", "Hall", "Ratio", "Times", "Worker", "disagreement", "race", "ratio"]
 
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 900  # seconds to wait for an answer: a cold compile on a busy machine takes a minute or two
+FAST = ("numba", "scipy.linalg.cython_blas", "threadpoolctl")  # what compiled kernels import
 Times = dict[str, list[list[float]]]  # name -> rounds -> seconds of each call
 
 

@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.bars import Row, row_of_ratio
-from benchmarks.race import Contender, ContenderError, Hall, Times, Worker, disagreement, race
+from benchmarks.race import FAST, Contender, ContenderError, Hall, Times, Worker, disagreement, race
 from benchmarks.work import SIZES
 
 __all__ = ["contenders", "measure_step", "open_all"]
@@ -33,7 +33,7 @@ def contenders(sizes: Mapping[str, int]) -> list[Contender]:
     return [
         Contender(EAGER, "benchmarks.work:eager", sizes),
         Contender(NUMPY, "benchmarks.work:compiled_numpy", sizes, compiles=True),
-        Contender(NUMBA, "benchmarks.work:compiled_numba", sizes, ("numba",), compiles=True),
+        Contender(NUMBA, "benchmarks.work:compiled_numba", sizes, FAST, compiles=True),
         Contender(TORCH, "benchmarks.peers.torch_step:eager", sizes, ("torch",)),
         Contender(
             INDUCTOR, "benchmarks.peers.torch_step:compiled", sizes, ("torch", "torch._inductor"), compiles=True
