@@ -346,7 +346,7 @@ def test_a_numba_that_is_too_old_is_left_alone(monkeypatch):
 
 def test_kernels_go_elsewhere_where_the_cache_cannot_be_written(tmp_path, monkeypatch):
     pytest.importorskip("numba")
-    from minigrad.compiler.numba_backend import cache_folder
+    from minigrad.compiler.kernel_cache import cache_folder
 
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")

@@ -13,10 +13,15 @@ import itertools
 import os
 import sys
 import threading
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-__all__ = ["MOST_THREADS", "Crew", "Work", "crew"]
+from minigrad.compiler.kernel_cache import shipped
+from minigrad.program import Equation
+
+__all__ = ["MOST_THREADS", "Crew", "Instruction", "Work", "crew", "span"]
 
 MOST_THREADS = 62  # bits of the mask of sleeping threads
 
@@ -33,10 +38,9 @@ class Crew:
     """
 
     def __init__(self, threads: int) -> None:
-        from minigrad.compiler.numba_backend import crew_loop
-
         self.threads = threads
-        self._loop = loop = crew_loop()
+        self._loop: Any = shipped("crew")
+        loop = self._loop
         self._lock = threading.Lock()
         self._block = np.zeros(loop.PARKED // 8 + self.threads * loop.LINE // 8, np.int64)
         self._address = self._block.ctypes.data
@@ -75,14 +79,60 @@ class Crew:
             self._awake[thread].acquire()
 
 
-class Work:
-    """A list of instructions, (n, 6) int64 (see loops/crew.py), and the claims of its parts."""
+@dataclass
+class Instruction:
+    """A kernel to be run by a crew."""
 
-    def __init__(self, instructions: np.ndarray) -> None:
-        n_parts = int(instructions[:, 2].sum())
-        self._keep = instructions, np.zeros(n_parts, np.int64)
-        self.given = (instructions.ctypes.data, len(instructions), n_parts, self._keep[1].ctypes.data)
-        self.shared = bool(np.any(instructions[:, 2] > 1))
+    function: int  # its address
+    table: np.ndarray  # int64: what it is called with
+    shared: bool  # every thread does a part; otherwise one thread does it all
+    reads: list[tuple[int, int]]  # spans of addresses
+    writes: list[tuple[int, int]]
+    equations: list[Equation]
+    keep: list[np.ndarray] = field(default_factory=list)  # memory that the table points to
+
+
+class Work:
+    """A list of instructions for a crew (see loops/crew.py), and the claims of its parts."""
+
+    def __init__(self, instructions: list[Instruction], threads: int) -> None:
+        listed = _listed(instructions, threads)
+        n_parts = int(listed[:, 2].sum())
+        self._keep = instructions, listed, np.zeros(n_parts, np.int64)
+        self.given = (listed.ctypes.data, len(listed), n_parts, self._keep[2].ctypes.data)
+        self.shared = bool(np.any(listed[:, 2] > 1))
+
+
+def _listed(instructions: list[Instruction], threads: int) -> np.ndarray:
+    """Return the list that a crew goes through.
+
+    An instruction must wait for those before it if it touches what one of them writes, or writes what one of them
+    touches; for all of them, as it is not told which part does what.
+    """
+    rows = []
+    read: list[tuple[int, int]] = []
+    written: list[tuple[int, int]] = []
+    before = after = alone = 0
+    for i in instructions:
+        if _touch(i.reads, written) or _touch(i.writes, written) or _touch(i.writes, read):
+            read, written, after = [], [], before
+        read += i.reads
+        written += i.writes
+        parts = threads if i.shared else 1
+        rows.append((i.function, i.table.ctypes.data, parts, before, after, alone % threads))
+        before += parts
+        alone += not i.shared  # small kernels in turn, each by another thread
+    return np.array(rows, np.int64)
+
+
+def _touch(a: list[tuple[int, int]], b: list[tuple[int, int]]) -> bool:
+    return any(start < other_end and other < end for start, end in a for other, other_end in b)
+
+
+def span(array: np.ndarray) -> tuple[int, int]:
+    """Return the addresses that a contiguous array takes."""
+    start = array.ctypes.data
+    return start, start + array.nbytes
 
 
 def _give_way() -> int:

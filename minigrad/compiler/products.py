@@ -15,15 +15,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from minigrad.compiler.crew import Instruction, span
+from minigrad.compiler.kernel_cache import shipped
 from minigrad.compiler.numpy_backend import MATMUL, Memory
 from minigrad.program import Equation
-
-if TYPE_CHECKING:
-    from minigrad.compiler.numba_backend import Instruction
 
 __all__ = ["Blas", "product"]
 
@@ -148,8 +147,6 @@ class Matrices:
 
 def product(memory: Memory, eq: Equation, threads: int, blas: Blas) -> Instruction | None:
     """Return how a crew multiplies, or None if the equation is not a product that BLAS can compute."""
-    from minigrad.compiler.numba_backend import Instruction, product_run, span
-
     out = eq.outs[0]
     if eq.op is not MATMUL or out.dtype not in GEMM or any(a.dtype != out.dtype for a in eq.inputs):
         return None
@@ -168,7 +165,7 @@ def product(memory: Memory, eq: Equation, threads: int, blas: Blas) -> Instructi
     blocks = [array for part in parts for array in _block(gemm, out.dtype, *part)]
     table = np.array([block.ctypes.data for block in blocks[::3]], np.int64)
     memories = [span(memory.flat[memory.plan.views[v].buffer]) for v in (*eq.inputs, out)]
-    return Instruction(product_run(), table, len(parts) > 1, memories[:2], memories[2:], [eq], blocks)
+    return Instruction(shipped("products").run.address, table, len(parts) > 1, memories[:2], memories[2:], [eq], blocks)
 
 
 def _parts(a: Matrices, b: Matrices, c: Matrices, parts: int) -> list[tuple[Matrices, Matrices, Matrices]]:

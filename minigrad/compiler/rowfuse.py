@@ -10,14 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from minigrad.compiler.ops import REDUCE, VIEWS, fusable
-from minigrad.program import Const, Equation, Program, Var
+from minigrad.program import Atom, Const, Equation, Program, Var
 from minigrad.shapes import Shape
 
 __all__ = ["Group", "domain_of", "group"]
 
-import os
-EARLY = int(os.environ.get("EARLY", "999"))
 FAR = 2  # groups: one does not wait for another that is further away
+MOST_WRITTEN = 4  # arrays that one loop writes for others: as many as a core writes to at once without trouble
 MOST_OPERANDS = 24  # arrays that one loop reads and writes; more than this spills addresses, and slows compilation
 
 
@@ -76,6 +75,8 @@ def group(program: Program, sums: bool = True) -> list[Group]:
     """
     groups: list[Group] = []
     maker: dict[Var, int] = {}  # the group whose result a variable is, or looks at
+    alone = [eq for eq in program.equations if domain_of(eq) is None or eq.op in VIEWS]
+    written = {a for eq in alone for a in eq.inputs}  # what loops cannot keep to themselves
     viewed: set[Var] = set()
     for eq in program.equations:
         sources = {maker[a] for a in eq.inputs if a in maker}
@@ -86,7 +87,7 @@ def group(program: Program, sums: bool = True) -> list[Group]:
                     maker[out] = next(iter(sources))
             continue
         wanted = domain_of(eq) if sums or reduction_axis(eq) not in ("rows", "all") else None
-        home = _home(eq, wanted, groups, maker, viewed, sources) if wanted is not None else None
+        home = _home(eq, wanted, groups, maker, viewed, sources, written) if wanted is not None else None
         if home is None:
             groups.append(Group(wanted))
             home = len(groups) - 1
@@ -150,7 +151,13 @@ def _merge(groups: list[Group], home: int, other: int) -> None:
 
 
 def _home(
-    eq: Equation, wanted: Shape, groups: list[Group], maker: dict[Var, int], viewed: set[Var], sources: set[int]
+    eq: Equation,
+    wanted: Shape,
+    groups: list[Group],
+    maker: dict[Var, int],
+    viewed: set[Var],
+    sources: set[int],
+    written: set[Atom],
 ) -> int | None:
     """Return the number of the group this equation can join: that of an input, or one that reads the same arrays."""
     own = sorted((maker[a] for a in eq.inputs if a in maker and a not in viewed), reverse=True)
@@ -158,14 +165,14 @@ def _home(
         target = groups[home]
         if max(sources, default=home) - home > FAR and _waits_badly(target, maker):
             continue
-        if len(groups) - 1 - home > EARLY and eq.outs[0].shape == target.domain:
-            continue
         if target.domain is None or _fits(wanted, target.domain) is None:
             continue
         if any(a in target.late or (a in viewed and maker.get(a) == home) for a in eq.inputs):
             continue
         if any(s != home and (groups[s].needs >> home & 1) for s in sources):
             continue  # an input needs the group: joining would make a circle
+        if eq.outs[0] in written and len(written.intersection(target.results)) >= MOST_WRITTEN:
+            continue
         if _n_operands(target, eq) <= MOST_OPERANDS:
             return home
     return None

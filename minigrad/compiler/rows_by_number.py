@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.compiler.crew import Instruction, span
+from minigrad.compiler.kernel_cache import shipped
 from minigrad.program import Atom, Equation
 from minigrad.rules.index import Slot, gather, scatter
 
@@ -32,10 +34,8 @@ def check_numbers(numbers: np.ndarray, rows: int) -> None:
         raise IndexError(f"index {wrong} is out of bounds for axis 0 with size {rows}")
 
 
-def rows_by_number(memory: Any, eq: Equation) -> Any:
+def rows_by_number(memory: Any, eq: Equation) -> Instruction | None:
     """Return how a crew takes rows or adds to them, None if the arrays are not such as the kernels know."""
-    from minigrad.compiler.numba_backend import Instruction, rows_loop, span
-
     if takes_rows(eq) is None:
         return None
     numbers = memory.array(eq.inputs[1])
@@ -47,7 +47,7 @@ def rows_by_number(memory: Any, eq: Equation) -> Any:
         return None
     if not all(isinstance(a, np.ndarray) and a.flags.c_contiguous for a in arrays):
         return None
-    kernels = rows_loop(matrix.dtype.name)
+    kernels = shipped("rows", matrix.dtype.name)
     width = arrays[0].size // matrix.shape[0]
     table = np.array([*(a.ctypes.data for a in arrays), numbers.size, width, matrix.shape[0]], np.int64)
     spans = [span(a) for a in arrays]

@@ -1,5 +1,5 @@
 """What runs without Python besides the kernels that are written anew for each program: numba compiles it.
 
-These modules are not imported but compiled from copies in the cache folder (see ../numba_backend.py), so that a change
+These modules are not imported but compiled from copies in the cache folder (see ../kernel_cache.py), so that a change
 here, or in ../native.py, is noticed. They may import numba and minigrad.compiler.native only.
 """
