@@ -76,7 +76,7 @@ class Sighting:
         if self.form and bool(self.meant) and any(c in self.assignment.name for c in ".["):
             misnamed = True  # a gradient that is left in an attribute is a result: its shape counts
         named = self.form == "" and any(_same(k, known) for k in self.meant) if known is not None else False
-        alias = self.same_as not in (None, self.variable) and not self.assignment.path and not named
+        alias = self.same_as is not None and not self.assignment.path and not named
         return self.status != "right" or misnamed or alias
 
     @property
@@ -113,6 +113,8 @@ def sight(assignments: Sequence[Assignment], truths: Truths, arguments: Mapping[
         if value.dtype.kind == "f" and value.size > 1:
             same = (name for name, x in earlier if form_of(value, x, 1e-9) in ("", "reshaped"))
             s.same_as = next(same, None)
+            if s.same_as == s.variable and s.variable in arguments:
+                s.same_as = None  # an argument that is cleaned first, and was clean
             earlier.append((s.assignment.name, value))
     return sightings
 
