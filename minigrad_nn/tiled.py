@@ -16,7 +16,7 @@ from minigrad_nn.layers import Array
 __all__ = ["tiled_attention"]
 
 
-def tiled_attention(q: Array, k: Array, v: Array, causal: bool = True, queries: int = 128, keys: int = 512) -> Array:
+def tiled_attention(q: Array, k: Array, v: Array, causal: bool = True, queries: int = 256, keys: int = 256) -> Array:
     """Return softmax(q @ k^T / sqrt(D)) @ v, as `scaled_dot_product_attention` does, in memory linear in T and S.
 
     q (..., H, T, D), k (..., K, S, D), v (..., K, S, D') -> (..., H, T, D'), with H / K query heads to a key head.
@@ -28,7 +28,8 @@ def tiled_attention(q: Array, k: Array, v: Array, causal: bool = True, queries: 
     causal
         Query i sees keys 0..i + S - T. Otherwise every query sees every key.
     queries, keys
-        The size of a tile.
+        The size of a tile. Where both are the same, there are but two kinds of tiles, whole ones and those on the
+        diagonal, and compiled they share their kernels.
 
     Raises
     ------
