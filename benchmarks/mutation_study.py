@@ -31,9 +31,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from other_checkers import CHECKERS, refused  # noqa: E402
-
 from adjoint_rows import ADJOINT_OF_WRAPPER, MODES, ROWS, Row, Sample  # noqa: E402
+from benchmarks.other_checkers import CHECKERS, refused  # noqa: E402
 from minigrad import tree  # noqa: E402
 from minigrad.check import check_adjoint, compare_adjoints  # noqa: E402
 from minigrad.errors import AdjointMismatch  # noqa: E402
