@@ -409,3 +409,63 @@ def test_steps_are_made_once_for_large_arrays_that_change_at_every_call(backend)
         made.add(id(compiled.executable.steps[0][0]))
         x[...] = 0                                      # what a caller does with its arrays later
     assert len(made) <= 2, "the first array is read where it lies; the second ends that"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_one_compiled_function_can_be_called_from_several_threads(backend):
+    compiled = compile(lambda x: np.tanh(x) @ np.ones((40, 30)), backend=backend)
+    wrong = []
+
+    def caller(seed):
+        x = np.random.default_rng(seed).standard_normal((2000, 40))
+        wanted = np.tanh(x) @ np.ones((40, 30))
+        wrong.extend(i for i in range(20) if not np.allclose(compiled(x.copy()), wanted, rtol=0, atol=1e-9))
+
+    callers = [threading.Thread(target=caller, args=(seed,)) for seed in range(4)]
+    for thread in callers:
+        thread.start()
+    for thread in callers:
+        thread.join(timeout=120)
+    assert not wrong and not any(thread.is_alive() for thread in callers)
+
+
+def test_random_numbers_that_would_be_frozen_are_refused():
+    rng = np.random.default_rng(0)
+    x = np.ones(4)
+    with pytest.raises(UnsupportedError, match="drawn from the captured `rng`: these would be the same in every call"):
+        compile(lambda x: x * rng.random(4))(x)
+    with pytest.raises(UnsupportedError, match=r"drawn from np\.random: .*\n  fix  pass the numpy.random.Generator"):
+        compile(lambda x: x * np.random.rand(4))(x)  # noqa: NPY002  # what is refused
+    unused = np.random.default_rng(1)
+    same(compile(lambda x: x * 2 if unused else x)(x), x * 2, 1e-12)
+
+
+def test_state_left_in_an_attribute_is_refused():
+    class RunningMean:
+        mean = 0.0
+
+        def __call__(self, x):
+            self.mean = 0.9 * self.mean + 0.1 * x.mean(0)
+            return x - self.mean
+
+    with pytest.raises(UnsupportedError, match=r"stored a traced array in `RunningMean.*\n  fix  pass state as an arg"):
+        compile(RunningMean())(np.ones((3, 2)))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_captured_array_that_is_no_plain_memory_is_read_at_every_run(backend):
+    whole = np.arange(12.0).reshape(3, 4)
+    compiled = compile(lambda x: x * whole.T, backend=backend)
+    for _ in range(2):
+        same(compiled(np.ones((4, 3))), whole.T.copy(), 1e-12)
+        whole += 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_donated_array_that_is_given_twice_is_refused(backend):
+    compiled = compile(lambda p: {"a": p["a"] - 1, "b": p["b"] - 2}, donate=0, backend=backend)
+    tied = np.zeros(20)
+    with pytest.raises(ValueError, match="shares memory with another argument\n  fix  pass the array once, or a copy"):
+        compiled({"a": tied, "b": tied})
+    assert not tied.any()
+    same(compiled({"a": tied, "b": tied.copy()}), {"a": np.full(20, -1.0), "b": np.full(20, -2.0)}, 1e-12)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import inspect
+import itertools
 import re
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from minigrad import tree
+from minigrad.compiler.captured import Captured
 from minigrad.compiler.draws import Source, recording_draws, refill
 from minigrad.compiler.layout import materialise
 from minigrad.compiler.lower import lower
@@ -90,6 +93,7 @@ class Compiled:
         self._made: dict[Any, Executable] = {}
         self._last: Executable | None = None
         self._last_key: Any = None
+        self._lock = threading.RLock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program for these arguments, compiling it if they are of a new kind."""
@@ -107,12 +111,13 @@ class Compiled:
         if any(isinstance(leaf, Recorded) for leaf in leaves):
             return self.f(*args)  # inside a differentiation or another trace: be part of it
         key = (structure, tuple(map(_kind, leaves)))
-        executable = self._last if key == self._last_key else self._made.get(key)
-        if executable is None:
-            self._say_why(key, args)
-            executable = self._made[key] = Executable(self.f, args, self.donate, self.backend)
-        self._last, self._last_key = executable, key
-        return executable(leaves)
+        with self._lock:  # a program has one memory
+            executable = self._last if key == self._last_key else self._made.get(key)
+            if executable is None:
+                self._say_why(key, args)
+                executable = self._made[key] = Executable(self.f, args, self.donate, self.backend)
+            self._last, self._last_key = executable, key
+            return executable(leaves)
 
     def _say_why(self, key: Any, args: tuple[Any, ...]) -> None:
         """Warn, with the reason, when the function is compiled again and again."""
@@ -172,7 +177,9 @@ class Executable:
 
     def __init__(self, f: Callable[..., Any], args: Sequence[Any], donate: tuple[int, ...], backend: str) -> None:
         self.sources: list[Source] = []
+        captured = Captured(f)
         self.traced, self.structure = trace_tree(recording_draws(f, self.sources), *args, every_name=False)
+        captured.check()
         self.program, orders = materialise(lower(self.traced))
         self.inputs = self.program.inputs
         self.places = [i for i, x in enumerate(tree.leaves(args)) if isinstance(x, (np.ndarray, np.generic))]
@@ -189,8 +196,10 @@ class Executable:
 
     def __call__(self, leaves: list[Any]) -> Any:
         """Run with the leaves of the arguments."""
-        if self._bind([leaves[i] for i in self.places]) or not self.steps:
+        self._bind([leaves[i] for i in self.places])
+        if not self.steps:
             self.steps = self.make_steps(self.memory)
+        self.memory.read_captured()
         refill(self.sources, leaves)
         self.memory.invalid.raised = False
         equations: list[Equation] = []
@@ -203,9 +212,8 @@ class Executable:
             raise
         return tree.unflatten(self.structure, [self._result(atom) for atom in self.program.outputs])
 
-    def _bind(self, arrays: list[Any]) -> bool:
-        """Put the arguments where the steps read them; tell whether the steps must be made anew."""
-        stale = False
+    def _bind(self, arrays: list[Any]) -> None:
+        """Put the arguments where the steps read them; forget the steps if they must be made anew."""
         for i, (var, array) in enumerate(zip(self.inputs, arrays, strict=True)):
             if array is self.bound[i]:
                 continue
@@ -218,11 +226,29 @@ class Executable:
                     )
             elif self._is_copied(i, array):
                 if self.bound[i] is not None or buffer not in self.memory.flat:
-                    self.memory.flat[buffer], self.bound[i], stale = np.empty(array.size, array.dtype), None, True
+                    self.memory.flat[buffer], self.bound[i] = np.empty(array.size, array.dtype), None
+                    self.steps = []
                 self.memory.flat[buffer][...] = np.ravel(array)
                 continue
-            self.memory.flat[buffer], self.bound[i], stale = array.reshape(-1), array, True
-        return stale
+            self.memory.flat[buffer], self.bound[i] = array.reshape(-1), array
+            self.steps = []
+        if self.owned and not self.steps:
+            self._check_apart()
+
+    def _check_apart(self) -> None:
+        """Raise ValueError if an array that is updated in place shares memory with another argument."""
+        spans = []
+        for var, array in zip(self.inputs, self.bound, strict=True):
+            if array is not None and array.size:
+                start = array.__array_interface__["data"][0]
+                spans.append((start, start + array.nbytes, var in self.owned))
+        spans.sort()
+        for (_, end, one), (start, _, other) in itertools.pairwise(spans):
+            if start < end and (one or other):
+                raise ValueError(
+                    "compile: a donated array is updated in place, and shares memory with another argument\n"
+                    "  fix  pass the array once, or a copy: tied weights are one leaf, used twice"
+                )
 
     def _is_copied(self, i: int, array: np.ndarray) -> bool:
         """Tell whether an argument is copied to where the steps read it; once it is, it always will be.

@@ -32,6 +32,7 @@ class Memory:
         self.plan = plan
         self.invalid = Flag()
         self.flat: dict[Any, np.ndarray] = {}
+        self._copies: list[tuple[np.ndarray, np.ndarray]] = []
         for atom, view in plan.views.items():
             buffer = view.buffer
             if buffer.kind == "arena" and buffer.start >= 0 and buffer not in self.flat:
@@ -39,7 +40,14 @@ class Memory:
                 self.flat[buffer] = self.arena[buffer.start : buffer.start + size].view(buffer.dtype)
             elif buffer.kind == "constant" and isinstance(atom, Const) and buffer not in self.flat:
                 value = np.asarray(atom.value)
-                self.flat[buffer] = value.reshape(-1) if value.flags.c_contiguous else np.ravel(value)
+                self.flat[buffer] = np.ravel(value)
+                if not value.flags.c_contiguous:  # a copy, which is to follow what the caller does with the array
+                    self._copies.append((self.flat[buffer].reshape(value.shape), value))
+
+    def read_captured(self) -> None:
+        """Copy what the program captures and cannot read where it lies."""
+        for copy, value in self._copies:
+            np.copyto(copy, value)
 
     def array(self, atom: Atom) -> Any:
         """Return the array of an atom; a number for a constant number."""
