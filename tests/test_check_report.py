@@ -280,7 +280,7 @@ COMMANDS = {
     "right for squares only": (1, "square_only --adjoint square_only_adjoint --input 4,4 --input 4", "WRONG"),
     "no other shapes": (
         0, "square_only --adjoint square_only_adjoint --input 4,4 --input 4 --no-other-shapes", "right"),
-    "an array without a gradient": (0, "Shifted --init d_model=4 --input 3,4", "right, but not checked for offset"),
+    "an array without a gradient": (2, "Shifted --init d_model=4 --input 3,4", "right, but not checked for offset"),
     "a constant": (0, "Shifted --init d_model=4 --input 3,4 --constant offset", "forward pass: right\n"),
     "a gradient of another name": (
         0, "Renamed --init d_model=4 --input 3,4 --gradient gain=update", "respect to gain: right"),
