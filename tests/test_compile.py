@@ -469,3 +469,101 @@ def test_a_donated_array_that_is_given_twice_is_refused(backend):
         compiled({"a": tied, "b": tied})
     assert not tied.any()
     same(compiled({"a": tied, "b": tied.copy()}), {"a": np.full(20, -1.0), "b": np.full(20, -2.0)}, 1e-12)
+
+
+def eager_and_compiled(f, *args, backend, tolerance=1e-12, **options):
+    """Compare, with arguments of their own for each: some are donated."""
+    wanted = f(*(np.copy(a) for a in args))
+    with np.errstate(all="ignore"):
+        compiled = compile(f, backend=backend, **options)
+        for _ in range(2):
+            same(compiled(*(np.copy(a) for a in args)), wanted, tolerance)
+
+
+def rows(v):
+    return np.sum(v, axis=-1, keepdims=True)
+
+
+X, W = np.random.default_rng(10).standard_normal((2, 300, 300))
+READ_THROUGH_VIEWS = {
+    "a softmax in one dimension": lambda x: np.exp(x[0] - np.max(x[0])) / np.sum(np.exp(x[0] - np.max(x[0]))),
+    "a sum added to its terms": lambda x: x[0] * x[0] + np.sum(x[0]),
+    "a column as a row": lambda x: np.exp(x) + rows(x).T,
+    "row maxima as columns": lambda x: x * x + np.max(x, axis=-1),
+    "a sum of sums": lambda x: rows(rows(x)) * 2,
+    "a mean of nothing": lambda x: np.mean(x[:0], axis=0),
+    "an element": lambda x: np.tanh(x[0][0][()]),
+    "nothing multiplied": lambda x: (x[:2, :3].reshape(2, 3, 1) @ x[:1, :0]) + 1,
+    "a condition that is a number": lambda x: np.where(True, x, 2.0),
+    "booleans": lambda x: (np.concatenate([x > 0, x < 1]) * 1.0, np.copy(x > 0) * 1.0),
+    "signs of zero": lambda x: (x / 0.0, x / -0.0, np.floor(x * 0 + 49) / 49),
+    "a sum of differences": lambda x: (x + 1e16) - 1e16,
+    "quotients of quotients": lambda x: np.abs(x) * 1e-300 / 1e-200 / 1e-200,
+    "a subnormal divisor": lambda x: x / 1e-310,
+    "small integers": lambda x: (np.abs(x) * 50).astype(np.uint8) / 255.0,
+    "the other byte order": lambda x: (x.astype(">f8") * 2.0).astype(np.float64),
+    "negative columns": lambda x: np.take_along_axis(x, np.array([[-1], [0]] * 150), -1),
+    "kept and computed again": lambda x: ((x * 2)[:150] + (x * 2)[150:]) @ x + 1,
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", READ_THROUGH_VIEWS)
+@pytest.mark.filterwarnings("ignore")
+def test_programs_that_were_wrong_once(name, backend):
+    with np.errstate(all="ignore"):
+        eager_and_compiled(READ_THROUGH_VIEWS[name], X, backend=backend)
+
+
+DONATED = {
+    "read after it is written": (lambda w: (w * 2, w + 1), (0,), 1),
+    "read by the next": (lambda w, e: (w * 0.5, 0.9 * e + 0.1 * w), (0, 1), 2),
+    "read after a sum": (lambda w: (w * 2, w / rows(w * w)), (0,), 1),
+    "read in the wrong order": (lambda w, m, g: (0.9 * m + g, w - 0.1 * m), (0, 1), 3),
+    "chosen from": (lambda w, g: np.where(g > 0, w, w - g), (0,), 2),
+    "turned": (lambda w: w.T, (0,), 1),
+    "backwards": (lambda w: w[::-1], (0,), 1),
+    "twice the same": (lambda a, b: (a + b, a + b), (0, 1), 2),
+    "an update": (lambda w, m, g: (w - 0.1 * (0.9 * m + g), 0.9 * m + g), (0, 1), 3),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", DONATED)
+def test_a_donated_array_is_not_written_while_it_is_needed(name, backend):
+    f, donate, n = DONATED[name]
+    args = np.random.default_rng(11).standard_normal((n, 300, 300))
+    eager_and_compiled(f, *args, backend=backend, donate=donate)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_missing_data_has_no_gradient(backend):
+    x = np.array([1.0, np.nan, 3.0])
+
+    def step(w, x):
+        return minigrad.grad(lambda w: np.sum(np.where(np.isnan(x), 0, (w * x) ** 2)), w)
+
+    same(compile(step, backend=backend)(np.ones(3), x), np.array([2.0, 0.0, 18.0]), 1e-12)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_long_sums_are_exact_to_the_last_digits(backend):
+    x = np.full(1_000_000, 0.1, np.float32)
+    for f in (lambda x: np.sum(x * x), lambda x: np.sum((x * x).reshape(2, -1), axis=-1)):
+        same(compile(f, backend=backend)(x), f(x), 1e-6)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_column_that_is_none_is_refused(backend):
+    x = np.arange(6.0).reshape(2, 3)
+    compiled = compile(lambda x, i: np.take_along_axis(x, i, -1) * 2, backend=backend)
+    compiled(x, np.array([[0], [-3]]))
+    with pytest.raises(IndexError, match="index 3 is out of bounds for axis -1 with size 3"):
+        compiled(x, np.array([[0], [3]]))
+
+
+def test_draws_that_cannot_be_recorded_are_refused():
+    with pytest.raises(UnsupportedError, match=r"Generator.dirichlet is not recorded.*\n  fix  draw before the call"):
+        compile(lambda x, rng: x * rng.dirichlet([1, 2, 3]))(np.ones(3), np.random.default_rng(0))
+    with pytest.raises(UnsupportedError, match="a RandomState would be frozen"):
+        compile(lambda x, rng: x * rng.rand(3))(np.ones(3), np.random.RandomState(0))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import inspect
-import itertools
 import re
 import sys
 import threading
@@ -23,10 +22,11 @@ from minigrad.compiler.lower import lower
 from minigrad.compiler.numpy_backend import Memory, Step, numpy_steps
 from minigrad.compiler.plan import Plan, plan
 from minigrad.compiler.report import MemoryReport, Profile, measure, timeline
-from minigrad.errors import DtypeError, install_hint
+from minigrad.errors import DtypeError, UnsupportedError, install_hint
 from minigrad.op import Recorded
 from minigrad.program import Atom, Const, Equation, Program, Var
 from minigrad.trace import trace_tree
+from minigrad.zero import has_nan, zero_stays_zero
 
 __all__ = ["Compiled", "compile"]
 
@@ -169,6 +169,10 @@ def _kind(leaf: Any) -> tuple[Any, ...]:
         return ("array", (leaf.dtype, leaf.shape))
     if isinstance(leaf, np.random.Generator):
         return ("generator", type(leaf.bit_generator))
+    if isinstance(leaf, np.random.RandomState):
+        raise UnsupportedError("compile: a RandomState would be frozen\n  fix  pass a numpy.random.Generator")
+    if isinstance(leaf, (float, complex)):
+        return ("value", type(leaf), repr(leaf))  # 0.0 is not -0.0, and NaN is NaN
     return ("value", type(leaf), leaf)
 
 
@@ -185,12 +189,15 @@ class Executable:
         self.places = [i for i, x in enumerate(tree.leaves(args)) if isinstance(x, (np.ndarray, np.generic))]
         self.donated = _pair(self.program, args, donate)
         self.plan = plan(self.program, orders, sums=backend == "numba", donated=self.donated)
-        self.owned = {v for out, v in self.donated.items() if self.plan.views[out].buffer is self.plan.views[v].buffer}
+        views = self.plan.views
+        self.owned = {v for out, v in self.donated.items() if views[out].is_same(views[v])}
         self.in_place = {out: self.inputs.index(v) for out, v in self.donated.items() if v in self.owned}
         _give_back_freed_memory()
         self.memory = Memory(self.plan)
         self.bound: list[Any] = [None] * len(self.inputs)  # the caller's arrays that the steps are made for
         self.copied: set[int] = set()
+        corrects = any(eq.op is zero_stays_zero for eq in self.program.equations)
+        self.may_meet_nan = corrects and backend == "numpy"  # kernels look at every gradient; NumPy only in doubt
         self.steps: list[tuple[Step, list[Equation]]] = []
         self.make_steps = _numba_steps if backend == "numba" else numpy_steps
 
@@ -201,7 +208,7 @@ class Executable:
             self.steps = self.make_steps(self.memory)
         self.memory.read_captured()
         refill(self.sources, leaves)
-        self.memory.invalid.raised = False
+        self.memory.invalid.raised = self.may_meet_nan and any(map(_has_nan, self._given(leaves)))
         equations: list[Equation] = []
         try:
             with np.errstate(all="ignore", invalid="call", call=self.memory.invalid):
@@ -210,12 +217,25 @@ class Executable:
         except Exception as error:
             error.add_note(f"in {equations[0].op.name} of a compiled function, at {equations[0].source}")
             raise
-        return tree.unflatten(self.structure, [self._result(atom) for atom in self.program.outputs])
+        results: dict[Atom, Any] = {}
+        for atom in dict.fromkeys(self.program.outputs):
+            results[atom] = self._result(atom)
+        given: set[Atom] = set()
+        leaves = []
+        for atom in self.program.outputs:  # a result that is there twice is two arrays
+            leaves.append(np.copy(results[atom]) if atom in given else results[atom])
+            given.add(atom)
+        return tree.unflatten(self.structure, leaves)
+
+    def _given(self, leaves: list[Any]) -> list[Any]:
+        """Return the arguments that are no parameters: data, in which there may be NaN for what is missing."""
+        pairs = zip(self.inputs, self.places, strict=True)
+        return [leaves[i] for var, i in pairs if var not in self.owned and var.dtype.kind == "f"]
 
     def _bind(self, arrays: list[Any]) -> None:
         """Put the arguments where the steps read them; forget the steps if they must be made anew."""
         for i, (var, array) in enumerate(zip(self.inputs, arrays, strict=True)):
-            if array is self.bound[i]:
+            if array is self.bound[i] and (var not in self.owned or array.flags.writeable):
                 continue
             buffer = self.plan.views[var].buffer
             if var in self.owned:
@@ -242,13 +262,14 @@ class Executable:
             if array is not None and array.size:
                 start = array.__array_interface__["data"][0]
                 spans.append((start, start + array.nbytes, var in self.owned))
-        spans.sort()
-        for (_, end, one), (start, _, other) in itertools.pairwise(spans):
-            if start < end and (one or other):
+        ends = {False: 0, True: 0}  # the furthest so far: of arrays that are only read, of those that are written too
+        for start, end, is_owned in sorted(spans):
+            if start < ends[True] or (is_owned and start < ends[False]):
                 raise ValueError(
                     "compile: a donated array is updated in place, and shares memory with another argument\n"
                     "  fix  pass the array once, or a copy: tied weights are one leaf, used twice"
                 )
+            ends[is_owned] = max(ends[is_owned], end)
 
     def _is_copied(self, i: int, array: np.ndarray) -> bool:
         """Tell whether an argument is copied to where the steps read it; once it is, it always will be.
@@ -266,6 +287,10 @@ class Executable:
             return self.bound[self.in_place[atom]]
         value = self.memory.array(atom)
         return value.copy() if value.ndim else value[()]
+
+
+def _has_nan(x: Any) -> bool:
+    return has_nan(np.asarray(x))
 
 
 def _give_back_freed_memory() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from minigrad import tree
+from minigrad.errors import UnsupportedError
 from minigrad.op import Op
 from minigrad.tape import Tape
 from minigrad.tensor import Tensor
@@ -59,8 +60,21 @@ def _recorded(method: str) -> Callable[..., Any]:
     return draw
 
 
-for _name in METHODS:
-    setattr(_Recorder, _name, _recorded(_name))
+def _refused(method: str) -> Callable[..., Any]:
+    def draw(self: _Recorder, *args: Any, **kwargs: Any) -> Any:
+        raise UnsupportedError(
+            f"compile: Generator.{method} is not recorded, so it would give the same in every call\n"
+            "  fix  draw before the call, and pass the numbers as an argument"
+        )
+
+    return draw
+
+
+for _name in dir(np.random.Generator):
+    if _name in METHODS:
+        setattr(_Recorder, _name, _recorded(_name))
+    elif not _name.startswith("_") and callable(getattr(np.random.Generator, _name)):
+        setattr(_Recorder, _name, _refused(_name))
 
 
 def recording_draws(f: Callable[..., Any], sources: list[Source]) -> Callable[..., Any]:

@@ -20,7 +20,7 @@ from math import cos, sin, sqrt
 import numpy as np
 from numba import cfunc, types
 
-from minigrad.compiler.native import load, place, pointer, store
+from minigrad.compiler.native import load, place, plus, pointer, store
 from minigrad.compiler.vector_math import erf, exp, expm1, log, log1p, maximum, minimum, tanh
 
 f4, f8, i8, i4, b1 = np.float32, np.float64, np.int64, np.int32, np.bool_
@@ -29,7 +29,7 @@ kernel = cfunc(
     types.void(types.int64, types.int64, types.int64, types.int64),
     cache=True,
     error_model="numpy",
-    fastmath={{"reassoc", "contract", "nsz", "arcp"}},
+    fastmath={{"contract"}},
     _nrt=False,  # no memory is allocated
 )
 '''

@@ -19,7 +19,7 @@ import numpy as np
 from minigrad.compiler.layout import Buffer
 from minigrad.compiler.ops import COMPARISONS, ELEMENTWISE, REDUCE, is_scalar
 from minigrad.compiler.plan import Plan
-from minigrad.compiler.rowfuse import Group, reduction_axis
+from minigrad.compiler.rowfuse import Group, is_once_per_row, is_per_row, reduction_axis, stages
 from minigrad.op import OPS
 from minigrad.program import Atom, Equation, Var
 
@@ -28,6 +28,7 @@ __all__ = ["Kernel", "write_kernel"]
 TYPES = {"float32": "f4", "float64": "f8", "int64": "i8", "int32": "i4", "bool": "b1"}
 WHERE = OPS[np.where]
 ENOUGH_WORK = 15_000  # elements times equations: a few microseconds, where sharing begins to pay
+PIECE = 4096  # numbers of a row that are added in its own type; these sums are added in float64
 LANES = 16  # numbers: a part of a row begins at a multiple of this, so that vectors are whole
 
 
@@ -70,30 +71,16 @@ class _KernelWriter:
     # --- what is computed when
 
     def _per_row(self, atom: Atom) -> bool:
-        """Tell whether an atom is one number per row (or per loop), not one per element."""
-        if atom in self.reduces:
-            return True
-        shape = atom.shape
-        return self.width != 1 and (len(shape) == 0 or shape[-1] == 1)
+        return is_per_row(self.group, atom, self.reduces)
+
+    def _scalar_equation(self, eq: Equation) -> bool:
+        return is_once_per_row(self.group, eq, self.reduces)
 
     def _stages(self) -> None:
-        """Find the stage at which each result is known: elements in a stage's loop, numbers per row before it."""
-        self.stage: dict[Atom, int] = {}
-        for eq in self.group.equations:
-            at = 0
-            for a in eq.inputs:
-                if a in self.own and a not in self.group.late:
-                    at = max(at, self.stage[a] + (1 if self.reduces.get(a) == "row" else 0))
-            self.stage[eq.outs[0]] = at
+        self.stage = stages(self.group)
         self.n_stages = 1 + max(
             (self.stage[eq.outs[0]] for eq in self.group.equations if not self._scalar_equation(eq)), default=0
         )
-
-    def _scalar_equation(self, eq: Equation) -> bool:
-        """Tell whether an equation is computed once per row, outside the loops over the elements."""
-        if eq.outs[0] in self.reduces:
-            return self.width != 1 and self._per_row(eq.inputs[0])
-        return self._per_row(eq.outs[0])
 
     # --- what is read and written where
 
@@ -169,7 +156,7 @@ class _KernelWriter:
             self._place(v)
         self.partial = {v: f"e{i}" for i, v in enumerate(self.group.late)} if shared else {}
         self.scratch: dict[Var, str] = {}
-        self.span = "range(low, high)" if axis == len(self.rows) else f"range({self.n})"
+        self.span = ("low", "high") if axis == len(self.rows) else ("0", f"{self.n}")
         body = self._row()
         for i, n in reversed(list(enumerate(self.rows))):
             body = [f"for i{i} in {'range(low, high)' if i == axis else f'range({n})'}:", *_indent(body)]
@@ -309,9 +296,12 @@ class _KernelWriter:
         if not todo:
             return []
         before: list[str] = []
+        first: list[str] = []  # of each piece of the row
         body: list[str] = []
+        last: list[str] = []
         after: list[str] = []
         local: dict[Atom, str] = {}
+        long = self.n > PIECE
         for eq in todo:
             out = eq.outs[0]
             if out in self.reduces:
@@ -322,14 +312,19 @@ class _KernelWriter:
                     total = self._load(memory, f"{start} + j")
                     body.append(self._store(memory, f"{start} + j", f"{total} + {value}"))
                     continue
-                name = f"a{len(self.values)}_{len(before)}"
-                before.append(f"{name} = {self._identity(out, type_)}")
+                name = f"a{len(self.values)}_{len(first)}"
+                first.append(f"{name} = {self._identity(out, type_)}")
                 body.append(self._accumulate(eq, name, value))
+                if long:  # in pieces, or rounding errors would pile up
+                    before.append(f"w{name} = {self._identity(out, 'f8')}")
+                    last.append(self._accumulate(eq, f"w{name}", f"f8({name})"))
+                    name = f"{type_}(w{name})" if kind != "all" else f"w{name}"
                 if kind == "all":
                     total = self._late(out)
                     after.append(self._accumulate(eq, total, f"f8({name})"))
                 else:
-                    self.values[out] = name
+                    after.append(f"v{len(self.values)}_{stage} = {name}")
+                    self.values[out] = f"v{len(self.values)}_{stage}"
                     after += self._store_number(out)
                 continue
             name = f"t{len(local)}_{stage}"
@@ -340,7 +335,11 @@ class _KernelWriter:
             elif self._needed_later(out, stage):
                 self.scratch[out] = f"s{len(self.scratch)}"
                 body.append(self._store(self.scratch[out], "j", name))
-        return [*before, f"for j in {self.span}:", *_indent(body), *after]
+        low, high = self.span
+        if not first or not long:
+            return [*before, *first, f"for j in range({low}, {high}):", *_indent(body), *after]
+        piece = [*first, f"for j in range(j0, min(j0 + {PIECE}, {high})):", *_indent(body), *last]
+        return [*before, f"for j0 in range({low}, {high}, {PIECE}):", *_indent(piece), *after]
 
     def _needed_later(self, v: Var, stage: int) -> bool:
         return any(v in eq.inputs and self.stage[eq.outs[0]] > stage for eq in self.group.equations)
@@ -348,7 +347,7 @@ class _KernelWriter:
     def _accumulate(self, eq: Equation, name: str, value: str) -> str:
         ufunc = REDUCE[eq.op]
         if ufunc is np.add:
-            return f"{name} += {value}"
+            return f"{name} = plus({name}, {value})"
         return f"{name} = {ufunc.__name__}({name}, {value})"
 
     def _value(self, a: Atom, local: dict[Atom, str], body: list[str] | None) -> str:
@@ -383,7 +382,8 @@ class _KernelWriter:
             v if i < first or (not is_scalar(a) and a.dtype == kind) else f"{type_}({v})"
             for i, (a, v) in enumerate(zip(eq.inputs, values, strict=True))
         ]
-        return template.format(*typed).replace("T(", f"{type_}(")
+        text = template.format(*typed).replace("T(", f"{type_}(")
+        return f"{type_}({text})" if out.dtype.kind == "i" else text  # numba computes with 64 bits
 
 
 def _span(axis: int | None, lengths: tuple[int, ...]) -> list[str]:

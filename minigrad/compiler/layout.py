@@ -51,6 +51,11 @@ class View:
             expected *= n
         return True
 
+    def is_same(self, other: View) -> bool:
+        """Tell whether another view looks at the same elements in the same order."""
+        here, there = ((v.buffer, v.offset, v.shape, v.strides) for v in (self, other))
+        return here == there
+
     def of(self, flat: np.ndarray) -> np.ndarray:
         """Return the view of an actual buffer."""
         strides = tuple(s * flat.itemsize for s in self.strides)

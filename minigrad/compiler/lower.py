@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from minigrad.compiler.accumulate import join_pieces
 from minigrad.compiler.ops import ELEMENTWISE, fusable, is_scalar
+from minigrad.compiler.rows_by_number import check_numbers, out_of_range
 from minigrad.op import OPS, Op
 from minigrad.program import Atom, Const, Equation, Program, Var, validate, without_dead_code
+from minigrad.require import _op as REQUIRE
 from minigrad.rules.index import Slot, cast, gather, scatter
 from minigrad.shapes import kept_shape, normal_axes, reduced_count
 from minigrad.zero import zero_stays_zero
@@ -88,10 +92,10 @@ def canonical(program: Program) -> Program:
             squared = r.emit(MULTIPLY, (inputs[0], inputs[0]), out if n == 2 else Var(out.shape, out.dtype), eq)
             if n > 2:
                 r.emit(MULTIPLY, (squared, squared if n == 4 else inputs[0]), out, eq)
-        elif eq.op is CLIP and len(inputs) == 3 and not any(a is None for a in inputs) and not eq.params:
+        elif eq.op is CLIP and len(inputs) == 3 and not any(map(_is_none, inputs)) and not eq.params:
             above = r.emit(OPS[np.maximum], inputs[:2], Var(_broadcast(inputs[:2]), out.dtype), eq)
             r.emit(OPS[np.minimum], (above, inputs[2]), out, eq)
-        elif eq.op is DIVIDE and is_scalar(inputs[1]) and inputs[1].value and out.dtype.kind == "f":  # type: ignore[union-attr]
+        elif eq.op is DIVIDE and is_scalar(inputs[1]) and _has_exact_inverse(inputs[1].value, out.dtype):  # type: ignore[union-attr]
             r.emit(MULTIPLY, (inputs[0], Const(1 / inputs[1].value)), out, eq)  # type: ignore[union-attr]
         elif eq.op is gather and _takes_one_column(eq.params["index"], inputs[1:], inputs[0].shape):
             x = inputs[0]
@@ -112,6 +116,10 @@ def _whole_power(eq: Equation) -> int:
     if not is_scalar(exponent) or x.dtype != eq.outs[0].dtype or x.dtype.kind != "f" or x.shape != eq.outs[0].shape:
         return 0
     return next((n for n in (2, 3, 4) if exponent.value == n), 0)  # type: ignore[union-attr]
+
+
+def _is_none(atom: Atom | None) -> bool:
+    return atom is None or (isinstance(atom, Const) and atom.value is None)
 
 
 def _broadcast(atoms: tuple[Atom, ...]) -> tuple[int, ...]:
@@ -142,7 +150,7 @@ def _reduce(r: Rewriter, eq: Equation, x: Atom, out: Var) -> None:
     last = out if out.shape == kept else Var(kept, out.dtype)
     if eq.op is MEAN:
         total = r.emit(SUM, (x, Const(True)), Var(kept, out.dtype), eq, axis=axis, keepdims=True)
-        r.emit(MULTIPLY, (total, Const(1 / max(reduced_count(x.shape, axis), 1))), last, eq)
+        r.emit(DIVIDE, (total, Const(float(reduced_count(x.shape, axis)))), last, eq)
     else:
         r.emit(EXTREMA.get(eq.op, SUM), (x, Const(True)), last, eq, axis=axis, keepdims=True)
     if last is not out:
@@ -151,7 +159,12 @@ def _reduce(r: Rewriter, eq: Equation, x: Atom, out: Var) -> None:
 
 def _takes_one_column(index: Any, arrays: tuple[Atom, ...], shape: tuple[int, ...]) -> bool:
     """Tell whether an index is that of np.take_along_axis with one column per row."""
-    if len(arrays) != len(shape) or len(index) != len(shape) or not all(isinstance(i, Slot) for i in index):
+    if (
+        not shape
+        or len(arrays) != len(shape)
+        or len(index) != len(shape)
+        or not all(isinstance(i, Slot) for i in index)
+    ):
         return False
     if arrays[-1].shape != (*shape[:-1], 1) or arrays[-1].dtype.kind not in "iu":
         return False
@@ -162,8 +175,38 @@ def _takes_one_column(index: Any, arrays: tuple[Atom, ...], shape: tuple[int, ..
     return True
 
 
+def _has_exact_inverse(value: Any, dtype: np.dtype[Any]) -> bool:
+    """Tell whether to divide by a number is to multiply by another: by a power of two, within the range of a dtype."""
+    if dtype.kind != "f" or not np.isfinite(value) or not value:
+        return False
+    mantissa, exponent = math.frexp(value)
+    limits = np.finfo(dtype)
+    return abs(mantissa) == 0.5 and limits.minexp < exponent < limits.maxexp and limits.minexp < -exponent
+
+
 def _hit(r: Rewriter, eq: Equation, columns: int, column: Atom) -> Var:
+    """Compare the numbers of columns with the column that is wanted, which may be counted from the end."""
+    column = _in_range(r, eq, columns, column)
     return r.emit(EQUAL, (Const(np.arange(columns)), column), Var((*column.shape[:-1], columns), np.dtype(bool)), eq)
+
+
+def _in_range(r: Rewriter, eq: Equation, columns: int, column: Atom) -> Atom:
+    """Check the numbers of columns at every run, and return them counted from the beginning."""
+    if not isinstance(column, Var):
+        check_numbers(column.value, columns, -1)
+        return Const(np.asarray(column.value) % columns)
+    boolean = np.dtype(bool)
+
+    def new(dtype: np.dtype[Any]) -> Var:
+        return Var(column.shape, dtype)
+
+    below = r.emit(OPS[np.less], (column, Const(columns)), new(boolean), eq)
+    above = r.emit(OPS[np.greater_equal], (column, Const(-columns)), new(boolean), eq)
+    both = r.emit(OPS[np.logical_and], (above, below), new(boolean), eq)
+    r.emit(REQUIRE, (both, column), new(boolean), eq, error=partial(out_of_range, columns, -1))
+    negative = r.emit(OPS[np.less], (column, Const(0)), new(boolean), eq)
+    shifted = r.emit(ADD, (column, Const(columns)), new(column.dtype), eq)
+    return r.emit(WHERE, (negative, shifted, column), new(column.dtype), eq)
 
 
 # --- sharing
@@ -199,7 +242,7 @@ def share(program: Program) -> Program:
 
 def _key(atom: Atom) -> Any:
     if isinstance(atom, Const):
-        return (type(atom.value), atom.value) if is_scalar(atom) else id(atom.value)
+        return (type(atom.value), repr(atom.value)) if is_scalar(atom) else id(atom.value)  # 0.0 is not -0.0
     return atom
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
-    "call", "call_product", "exchange", "fetch_add", "load", "peek", "place", "pointer", "poke", "relax", "store",
-    "swap",
+    "call", "call_product", "exchange", "fetch_add", "load", "peek", "place", "plus", "pointer", "poke", "relax",
+    "store", "swap",
 ]  # fmt: skip
 
 call: Any
@@ -22,6 +22,7 @@ fetch_add: Any
 load: Any
 peek: Any
 place: Any
+plus: Any
 pointer: Any
 poke: Any
 relax: Any
@@ -108,6 +109,15 @@ def _intrinsics() -> dict[str, Any]:
             return context.get_dummy_value()
 
         return types.void(memory, types.int64, memory.dtype, number, n), write
+
+    @intrinsic
+    def plus(context: Any, x: Any, y: Any) -> Any:
+        """Return a sum whose order does not matter: what makes LLVM add up a loop in the lanes of a vector."""
+
+        def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.fadd(args[0], args[1], flags=("reassoc", "contract", "nsz"))
+
+        return x(x, x), write
 
     @intrinsic
     def peek(context: Any, address: Any) -> Any:

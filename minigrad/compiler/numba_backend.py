@@ -14,7 +14,7 @@ import numpy as np
 from minigrad.compiler.crew import MOST_THREADS, Instruction, Work, crew, span
 from minigrad.compiler.kernel_cache import kernel_module
 from minigrad.compiler.kernel_source import write_kernel
-from minigrad.compiler.numpy_backend import Memory, Step, equation_step, is_done_in_place
+from minigrad.compiler.numpy_backend import Memory, Step, equation_step, is_done_in_place, number_checks
 from minigrad.compiler.products import Blas, product
 from minigrad.compiler.rowfuse import Group
 from minigrad.compiler.rows_by_number import check_numbers, rows_by_number, takes_rows
@@ -30,7 +30,7 @@ def numba_steps(memory: Memory, separate: bool = False) -> list[tuple[Step, list
     blas = Blas.found()
     cores: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     threads = min(cores, MOST_THREADS) if blas is not None else 1  # two pools of threads would fight for the cores
-    steps: list[tuple[Step, list[Equation]]] = []
+    steps: list[tuple[Step, list[Equation]]] = number_checks(memory)
     waiting: list[Instruction] = []
     scratch = 64
     runs: list[Run] = []
@@ -43,6 +43,8 @@ def numba_steps(memory: Memory, separate: bool = False) -> list[tuple[Step, list
 
     checked: set[Any] = set()
     for group in memory.plan.groups:
+        if group.domain is not None and not memory.plan.outside[group]:
+            continue  # all of it is computed again where it is needed
         instructions, needs = _instructions(memory, group, threads, blas)
         scratch = max(scratch, needs)
         if instructions is None:
@@ -50,14 +52,10 @@ def numba_steps(memory: Memory, separate: bool = False) -> list[tuple[Step, list
             steps += [(equation_step(memory, eq), [eq]) for eq in group.equations]
             continue
         found = takes_rows(group.equations[0])
-        if found is not None and found not in checked:
+        if found is not None and found not in checked and memory.plan.views[found[0]].buffer.kind == "arena":
             checked.add(found)
-            check = partial(check_numbers, memory.array(found[0]), found[1]), group.equations
-            if memory.plan.views[found[0]].buffer.kind == "arena":
-                run()
-                steps.append(check)
-            else:  # known from the start: nothing is written if a number is wrong
-                steps.insert(0, check)
+            run()
+            steps.append((partial(check_numbers, memory.array(found[0]), found[1]), group.equations))
         waiting += instructions
         if separate:
             run()

@@ -18,10 +18,10 @@ from minigrad.program import Atom, Const, Equation
 from minigrad.rules.index import cast, gather, scatter
 from minigrad.zero import zero_stays_zero
 
-__all__ = ["Memory", "equation_step", "is_done_in_place", "numpy_steps"]
+__all__ = ["Memory", "equation_step", "is_done_in_place", "number_checks", "numpy_steps"]
 
 Step = Callable[[], Any]
-MATMUL, WHERE = OPS[np.matmul], OPS[np.where]
+MATMUL, WHERE, COPY = OPS[np.matmul], OPS[np.where], OPS[np.copy]
 
 
 class Memory:
@@ -67,7 +67,10 @@ def numpy_steps(memory: Memory, separate: bool = True) -> list[tuple[Step, list[
     """Return the steps of a plan, each with the equations it computes: those of a group together."""
     steps: list[tuple[Step, list[Equation]]] = []
     blocks: dict[int, Blocks] = {}
+    steps += number_checks(memory)
     for group in memory.plan.groups:
+        if group.domain is not None and not memory.plan.outside[group]:
+            continue  # all of it is computed again where it is needed
         if group.domain is None or len(group.equations) == 1:
             steps += [(equation_step(memory, eq), [eq]) for eq in group.equations]
         else:
@@ -81,6 +84,16 @@ def numpy_steps(memory: Memory, separate: bool = True) -> list[tuple[Step, list[
             calls += [_step(memory.invalid, array, eq) for eq in b.group.equations]
         steps[i] = partial(_all, calls), b.group.equations
     return steps
+
+
+def number_checks(memory: Memory) -> list[tuple[Step, list[Equation]]]:
+    """Return the checks of row numbers that are known from the start: nothing is written if one is wrong."""
+    found = {takes_rows(eq): eq for g in memory.plan.groups for eq in g.equations if takes_rows(eq) is not None}
+    return [
+        (partial(check_numbers, memory.array(taken[0]), taken[1]), [eq])
+        for taken, eq in found.items()
+        if taken is not None and memory.plan.views[taken[0]].buffer.kind != "arena"
+    ]
 
 
 def _nothing() -> None:
@@ -109,7 +122,9 @@ def _step(invalid: Flag, array: Callable[[Atom], Any], eq: Equation) -> Step:
         return _zero_stays_zero(invalid, inputs[0], inputs[1], out)
     if eq.op is cast:
         return partial(np.copyto, out, inputs[0], casting="unsafe")
-    if eq.op is WHERE and inputs[0].dtype == bool:
+    if eq.op is COPY:
+        return partial(np.copyto, out, inputs[0])
+    if eq.op is WHERE and np.asarray(inputs[0]).dtype == bool:
         return _where(inputs[0], inputs[1], inputs[2], out)
     if eq.op in ELEMENTWISE and ELEMENTWISE[eq.op][0] is not None:
         return partial(ELEMENTWISE[eq.op][0], *inputs, out=out)
@@ -134,7 +149,7 @@ def _step(invalid: Flag, array: Callable[[Atom], Any], eq: Equation) -> Step:
 
 def _matmul(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> Step:
     """Multiply; a batch with one matrix is one product, and NumPy's loop over small ones is avoided."""
-    if x.ndim > 2 and y.ndim == 2 and x.flags.c_contiguous and out.flags.c_contiguous:
+    if x.ndim > 2 and y.ndim == 2 and x.flags.c_contiguous and out.flags.c_contiguous and x.size and out.size:
         x, out = x.reshape(-1, x.shape[-1]), out.reshape(-1, out.shape[-1])
     return partial(np.matmul, x, y, out=out)
 

@@ -98,8 +98,14 @@ COMPARISONS = frozenset(
     )
 )  # fmt: skip
 FLOATS_ONLY = frozenset(
-    OPS[f] for f in (np.power, np.sign, np.fabs, np.floor, np.ceil, np.trunc, np.fmax, np.fmin, np.isfinite, np.isinf)
-)
+    OPS[f]
+    for f in (
+        np.power, np.sign, np.fabs, np.floor, np.ceil, np.trunc, np.fmax, np.fmin, np.isfinite, np.isinf, np.reciprocal,
+    )
+)  # fmt: skip
+LOGICAL = frozenset(OPS[f] for f in (np.logical_and, np.logical_or, np.logical_xor, np.logical_not))
+ARITHMETIC = frozenset(OPS[f] for f in (np.add, np.subtract, np.multiply, np.negative, np.square, np.absolute))
+KERNEL_TYPES = frozenset(np.dtype(t) for t in (np.float32, np.float64, np.int64, np.int32, np.bool_))
 
 
 def is_scalar(atom: Atom) -> bool:
@@ -111,8 +117,15 @@ def fusable(eq: Equation) -> bool:
     """Tell whether an equation is one result computed elementwise from real numbers and booleans."""
     if len(eq.outs) != 1 or eq.several:
         return False
-    kinds = {atom.dtype.kind for atom in (*eq.inputs, *eq.outs) if atom is not None}
-    if "c" in kinds or "O" in kinds or any(a.dtype.itemsize == 2 for a in (*eq.inputs, *eq.outs)):
+    if any(a.dtype not in KERNEL_TYPES for a in (*eq.inputs, *eq.outs) if not is_scalar(a)):
+        return False  # that of another byte order is not equal to any of these
+    if any(a.dtype.kind == "c" for a in eq.inputs):
+        return False
+    if eq.op is OPS[np.power] and is_scalar(eq.inputs[1]) and abs(eq.inputs[1].value) == 0.5:  # type: ignore[union-attr]
+        return False  # LLVM takes the square root, whose answer for -inf is another
+    if eq.op in LOGICAL and any(a.dtype.kind != "b" for a in eq.inputs):
+        return False
+    if eq.op in ARITHMETIC and eq.outs[0].dtype.kind == "b":
         return False
     if eq.op is OPS[np.invert] or eq.op is OPS[np.bitwise_and] or eq.op is OPS[np.bitwise_or]:
         return eq.outs[0].dtype.kind == "b"

@@ -15,14 +15,14 @@ import numpy as np
 from minigrad.compiler.layout import Buffer, Orders, View, contiguous, look, ordered
 from minigrad.compiler.ops import VIEWS
 from minigrad.compiler.recompute import recompute
-from minigrad.compiler.rowfuse import Group, group
+from minigrad.compiler.rowfuse import Group, group, stages
 from minigrad.op import OPS
 from minigrad.program import Atom, Const, Equation, Program, Var
 from minigrad.zero import zero_stays_zero
 
 __all__ = ["Plan", "plan"]
 
-CONCATENATE, MATMUL = OPS[np.concatenate], OPS[np.matmul]
+CONCATENATE, MATMUL, WHERE = OPS[np.concatenate], OPS[np.matmul], OPS[np.where]
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
@@ -185,12 +185,27 @@ def _donate(p: Plan, donated: dict[Atom, Var], step_of: dict[Var, int]) -> None:
             continue
         if view.buffer.size != target.buffer.size or target.buffer.last > home or p.groups[home].domain is None:
             continue
-        reads = [a for eq in p.groups[home].equations for a in eq.inputs if a in p.views]
-        reads = [a for a in reads if p.views[a].buffer is target.buffer]
-        if all(p.views[a].shape == view.shape and p.views[a].is_contiguous for a in reads):
+        if _is_read_before(p, p.groups[home], output, target.buffer, view):
             for atom in tenants[view.buffer]:
                 v = p.views[atom]
                 p.views[atom] = View(target.buffer, v.offset, v.shape, v.strides)
+
+
+def _is_read_before(p: Plan, group: Group, output: Atom, buffer: Buffer, view: View) -> bool:
+    """Tell whether a group reads each element of a buffer before it writes the output there."""
+    stage = stages(group)
+    writer = next(i for i, eq in enumerate(group.equations) if output in eq.outs)
+    for i, eq in enumerate(group.equations):
+        for a in eq.inputs:
+            if a not in p.views or p.views[a].buffer is not buffer:
+                continue
+            if i > writer or stage[eq.outs[0]] > stage[output]:
+                return False
+            if i == writer and eq.op in (WHERE, zero_stays_zero):  # NumPy writes these in two passes
+                return False
+            if p.views[a].shape != view.shape or not p.views[a].is_contiguous:
+                return False
+    return True
 
 
 def _allocate(p: Plan) -> None:

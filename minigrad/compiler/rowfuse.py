@@ -7,13 +7,14 @@ use) or over all the rows (their result is there when the loop has ended).
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 
-from minigrad.compiler.ops import REDUCE, VIEWS, fusable
+from minigrad.compiler.ops import KERNEL_TYPES, REDUCE, VIEWS, fusable
 from minigrad.program import Atom, Const, Equation, Program, Var
 from minigrad.shapes import Shape
 
-__all__ = ["Group", "domain_of", "group"]
+__all__ = ["Group", "domain_of", "group", "is_once_per_row", "is_per_row", "stages"]
 
 FAR = 2  # groups: one does not wait for another that is further away
 MOST_WRITTEN = 4  # arrays that one loop writes for others: as many as a core writes to at once without trouble
@@ -41,7 +42,7 @@ def reduction_axis(eq: Equation) -> str | None:
     if eq.op not in REDUCE or not eq.params.get("keepdims"):
         return None
     axis, ndim = eq.params["axis"], len(eq.inputs[0].shape)
-    if ndim == 0 or eq.outs[0].dtype.kind != "f" or eq.outs[0].dtype.itemsize < 4 or 0 in eq.inputs[0].shape:
+    if ndim == 0 or eq.outs[0].dtype.kind != "f" or eq.outs[0].dtype not in KERNEL_TYPES or 0 in eq.inputs[0].shape:
         return None
     if axis == tuple(range(ndim)) and ndim > 1:
         return "all"
@@ -59,6 +60,37 @@ def domain_of(eq: Equation) -> Shape | None:
     if 0 in eq.outs[0].shape:
         return None  # nothing to loop over
     return eq.outs[0].shape or (1,) if fusable(eq) else None
+
+
+def is_per_row(group: Group, atom: Atom, reduced: Container[Atom]) -> bool:
+    """Tell whether an atom is one number per row (or per loop), not one per element."""
+    assert group.domain is not None
+    if atom in reduced:
+        return True
+    return group.domain[-1] != 1 and (len(atom.shape) == 0 or atom.shape[-1] == 1)
+
+
+def is_once_per_row(group: Group, eq: Equation, reduced: Container[Atom]) -> bool:
+    """Tell whether an equation is computed once per row, outside the loops over the elements."""
+    assert group.domain is not None
+    if eq.outs[0] in reduced:
+        return group.domain[-1] != 1 and is_per_row(group, eq.inputs[0], reduced)
+    return is_per_row(group, eq.outs[0], reduced)
+
+
+def stages(group: Group) -> dict[Atom, int]:
+    """Return the stage at which each result is known: one more after each reduction over the elements of a row."""
+    own = {out: eq for eq in group.equations for out in eq.outs}
+    reduced = {out for out, eq in own.items() if reduction_axis(eq)}
+    found: dict[Atom, int] = {}
+    for eq in group.equations:
+        at = 0
+        for a in eq.inputs:
+            if a in own and a not in group.late:
+                ends = reduction_axis(own[a]) == "row" and not is_once_per_row(group, own[a], reduced)
+                at = max(at, found[a] + ends)
+        found[eq.outs[0]] = at
+    return found
 
 
 def _fits(wanted: Shape, domain: Shape) -> Shape | None:
@@ -100,8 +132,9 @@ def group(program: Program, sums: bool = True) -> list[Group]:
                     maker.get(a) == s and a not in viewed and a.shape == groups[s].domain  # type: ignore[arg-type]
                     for a in eq.inputs
                 )
+                looked = any(maker.get(a) == s and a in viewed for a in eq.inputs)  # type: ignore[arg-type]
                 between = any(groups[q].needs >> s & 1 for q in sources)
-                if combined and not between and _can_merge(groups, home, s, maker):
+                if combined and not looked and not between and _can_merge(groups, home, s, maker):
                     _merge(groups, home, s)
                     maker = {v: home if g == s else g for v, g in maker.items()}
                     sources = sources - {s} | {home}
