@@ -61,9 +61,9 @@ class WrongLine:
         return earlier[-1] if earlier else None
 
     def __str__(self) -> str:
-        head = (
-            f"first wrong line: {self.line}\n    {f'`{self.variable}`' if self.variable else 'it'} {self.why}"
-        )
+        sure = self.confirmed or self.raised is not None
+        found = "first wrong line" if sure else "first wrong line, as a suspicion that no experiment confirmed"
+        head = f"{found}: {self.line}\n    {f'`{self.variable}`' if self.variable else 'it'} {self.why}"
         if self.cure:
             head += f"\n    everything is right with {self.cure}"
         elif self.confirmed:
