@@ -204,7 +204,9 @@ class Report:
             "errors": self.errors,
             "reference": self.reference,
             "comparisons": [_comparison(c) for c in self.comparisons],
-            "conditions": [vars(c) for c in (*self.conditions, *self.variations)],
+            "conditions": [
+                {**vars(c), "text": "" if c.holds else c.text} for c in (*self.conditions, *self.variations)
+            ],
             "evidence": [
                 {
                     "name": e.name,

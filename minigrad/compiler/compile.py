@@ -127,10 +127,12 @@ class Compiled:
         before = next(reversed(self._made))[1]
         paths = [f"argument {i} {p}".strip() for i, a in enumerate(args) for p in tree.paths(a)]
         changed = [f"{p} is {a[-1]}, was {b[-1]}" for p, a, b in zip(paths, key[1], before, strict=False) if a != b]
+        arrays = any(a != b and a[0] == "array" for a, b in zip(key[1], before, strict=False))
+        fix = "pad arrays to a few shapes" if arrays else "pass a number that changes as an array: np.float32(x)"
         warnings.warn(
             f"{getattr(self.f, '__name__', 'f')} is compiled for the {n + 1}th time: "
             f"{'; '.join(changed[:3]) or 'the structure of the arguments changed'}.\n"
-            "  fix  pass a number that changes as an array: np.float32(x)",
+            f"  fix  {fix}",
             RuntimeWarning,
             stacklevel=3,
         )
