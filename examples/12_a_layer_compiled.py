@@ -45,5 +45,5 @@ for ours, wanted in zip(compiled(q, k, v, g), value_and_gradients(q, k, v, g), s
 
 eager = seconds(value_and_gradients, q, k, v, g)
 fast = seconds(compiled, q, k, v, g)
-print(f"eager {eager * 1e3:.2f} ms, compiled ({compiled.backend}) {fast * 1e3:.2f} ms: {eager / fast:.1f} times as fast")
+print(f"eager {eager * 1e3:.2f} ms, {compiled.backend} {fast * 1e3:.2f} ms: {eager / fast:.1f} times as fast")
 print(f"\nwhere the time goes:\n{compiled.profile()}")
