@@ -567,3 +567,22 @@ def test_draws_that_cannot_be_recorded_are_refused():
         compile(lambda x, rng: x * rng.dirichlet([1, 2, 3]))(np.ones(3), np.random.default_rng(0))
     with pytest.raises(UnsupportedError, match="a RandomState would be frozen"):
         compile(lambda x, rng: x * rng.rand(3))(np.ones(3), np.random.RandomState(0))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_numbers_that_are_computed_are_checked_before_anything_is_written(backend):
+    compiled = compile(lambda w, i: (w + 1, (w + 1)[i * 2]), donate=0, backend=backend)
+    w = np.zeros((4, 3))
+    same(compiled(w.copy(), np.array([1, 0])), (w + 1, (w + 1)[[2, 0]]), 1e-12)
+    with pytest.raises(IndexError, match="index 4 is out of bounds for axis 0 with size 4"):
+        compiled(w, np.array([1, 2]))
+    assert not w.any()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_captured_columns_are_read_at_every_run(backend):
+    x, columns = np.arange(6.0).reshape(2, 3), np.array([[0], [1]])
+    compiled = compile(lambda x: np.take_along_axis(x, columns, -1) * 2, backend=backend)
+    same(compiled(x), np.array([[0.0], [8.0]]), 1e-12)
+    columns[:] = [[-1], [0]]
+    same(compiled(x), np.array([[4.0], [6.0]]), 1e-12)

@@ -210,7 +210,7 @@ class Executable:
             self.steps = self.make_steps(self.memory)
         self.memory.read_captured()
         refill(self.sources, leaves)
-        self.memory.invalid.raised = self.may_meet_nan and any(map(_has_nan, self._given(leaves)))
+        self.memory.invalid.raised = self.may_meet_nan and any(map(has_nan, self._given(leaves)))
         equations: list[Equation] = []
         try:
             with np.errstate(all="ignore", invalid="call", call=self.memory.invalid):
@@ -219,14 +219,11 @@ class Executable:
         except Exception as error:
             error.add_note(f"in {equations[0].op.name} of a compiled function, at {equations[0].source}")
             raise
-        results: dict[Atom, Any] = {}
-        for atom in dict.fromkeys(self.program.outputs):
-            results[atom] = self._result(atom)
-        given: set[Atom] = set()
-        leaves = []
-        for atom in self.program.outputs:  # a result that is there twice is two arrays
-            leaves.append(np.copy(results[atom]) if atom in given else results[atom])
-            given.add(atom)
+        leaves, updated = [], set()
+        for atom in self.program.outputs:
+            value = self._result(atom)
+            leaves.append(value.copy() if atom in updated else value)  # a result that is there twice is two arrays
+            updated.update({atom} & self.in_place.keys())
         return tree.unflatten(self.structure, leaves)
 
     def _given(self, leaves: list[Any]) -> list[Any]:
@@ -289,10 +286,6 @@ class Executable:
             return self.bound[self.in_place[atom]]
         value = self.memory.array(atom)
         return value.copy() if value.ndim else value[()]
-
-
-def _has_nan(x: Any) -> bool:
-    return has_nan(np.asarray(x))
 
 
 def _give_back_freed_memory() -> None:

@@ -38,10 +38,9 @@ class Kernel:
 
     source: str
     places: list[tuple[Buffer, int]]  # the first entries of its table: buffers, and where in them, in elements
-    partial: list[int]  # the others: bytes of memory in which each part keeps what it has reduced
+    partial: list[int]  # the others: bytes in which the parts keep what they reduced; if any, `finish` is to be run
     shared: bool  # whether every thread does a part; otherwise one does it all
     scratch: int  # bytes that each thread needs
-    finish: bool  # whether there is a second kernel, to be run when all parts are done
 
 
 def write_kernel(plan: Plan, group: Group, threads: int = 1) -> Kernel:
@@ -57,9 +56,8 @@ class _KernelWriter:
         self.own = {out: eq for eq in group.equations for out in eq.outs}
         self.stored = [v for v in group.results if v in plan.outside[group]]
         self.places: list[tuple[Buffer, int]] = []
-        self.names: dict[Atom, str] = {}
         self.rows = group.domain[:-1]
-        self.n = self.width = group.domain[-1]  # n grows when axes are merged
+        self.n = group.domain[-1]  # n grows when axes are merged
         self.reduces = {eq.outs[0]: reduction_axis(eq) for eq in group.equations if reduction_axis(eq)}
         for eq in group.equations:
             if self.reduces.get(eq.outs[0]) == "rows" and eq.inputs[0].shape[-1] == 1:
@@ -160,7 +158,7 @@ class _KernelWriter:
         body = self._row()
         for i, n in reversed(list(enumerate(self.rows))):
             body = [f"for i{i} in {'range(low, high)' if i == axis else f'range({n})'}:", *_indent(body)]
-        before, after = self._totals(shared)
+        before, after = self._totals()
         lines = [*self._tables(), *self._scratch(), *before, *_span(axis, (*self.rows, self.n)), *body, *after]
         names = [*self.partial.values(), *self.scratch.values()]
         known = len(self._buffers)
@@ -171,7 +169,7 @@ class _KernelWriter:
             source += ["", "", "@kernel", "def finish(part, parts, scratch, table):", *_indent(self._finish())]
         partial = [self.threads * self._each(v) * v.dtype.itemsize for v in self.partial]
         size = sum(self._padded(v) for v in self.scratch)
-        return Kernel("\n".join(source) + "\n", self.places, partial, shared, size, bool(self.partial))
+        return Kernel("\n".join(source) + "\n", self.places, partial, shared, size)
 
     def _shared_axis(self) -> int | None:
         """Return the axis whose length is shared among the parts: that of the elements is the last; or None."""
@@ -207,7 +205,7 @@ class _KernelWriter:
         """Return how many numbers a part keeps of what is reduced over the rows: whole cache lines."""
         return -(-(self.n if self.reduces[v] == "rows" else 1) // 16) * 16
 
-    def _totals(self, shared: bool) -> tuple[list[str], list[str]]:
+    def _totals(self) -> tuple[list[str], list[str]]:
         """Return the code before and after the loops that sets up and stores what is reduced over the rows."""
         before, after = [], []
         for v in self.group.late:

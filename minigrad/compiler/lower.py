@@ -11,7 +11,7 @@ import numpy as np
 
 from minigrad.compiler.accumulate import join_pieces
 from minigrad.compiler.ops import ELEMENTWISE, fusable, is_scalar
-from minigrad.compiler.rows_by_number import check_numbers, out_of_range
+from minigrad.compiler.rows_by_number import out_of_range, takes_rows
 from minigrad.op import OPS, Op
 from minigrad.program import Atom, Const, Equation, Program, Var, validate, without_dead_code
 from minigrad.require import _op as REQUIRE
@@ -74,6 +74,7 @@ def canonical(program: Program) -> Program:
     """Write reductions with their axes kept, means as sums, and one column per row as a comparison of columns."""
     r = Rewriter(program)
     maker = {out: eq for eq in program.equations for out in eq.outs}
+    checked: set[Any] = set()  # row numbers, and how many rows there are
     for eq in program.equations:
         inputs, out = r.inputs(eq), eq.outs[0]
         if eq.op is zero_stays_zero and _times_a_number(maker.get(eq.inputs[1])):  # type: ignore[arg-type]
@@ -106,6 +107,10 @@ def canonical(program: Program) -> Program:
             hit = _hit(r, eq, out.shape[-1], inputs[-1])
             r.emit(WHERE, (hit, inputs[0], Const(0)), out, eq)
         else:
+            taken = takes_rows(eq)
+            if taken is not None and taken not in checked:
+                checked.add(taken)
+                _check_range(r, eq, taken[1], 0, inputs[1])
             r.keep(eq)
     return r.done()
 
@@ -186,27 +191,20 @@ def _has_exact_inverse(value: Any, dtype: np.dtype[Any]) -> bool:
 
 def _hit(r: Rewriter, eq: Equation, columns: int, column: Atom) -> Var:
     """Compare the numbers of columns with the column that is wanted, which may be counted from the end."""
-    column = _in_range(r, eq, columns, column)
+    _check_range(r, eq, columns, -1, column)
+    negative = r.emit(OPS[np.less], (column, Const(0)), Var(column.shape, np.dtype(bool)), eq)
+    shifted = r.emit(ADD, (column, Const(columns)), Var(column.shape, column.dtype), eq)
+    column = r.emit(WHERE, (negative, shifted, column), Var(column.shape, column.dtype), eq)
     return r.emit(EQUAL, (Const(np.arange(columns)), column), Var((*column.shape[:-1], columns), np.dtype(bool)), eq)
 
 
-def _in_range(r: Rewriter, eq: Equation, columns: int, column: Atom) -> Atom:
-    """Check the numbers of columns at every run, and return them counted from the beginning."""
-    if not isinstance(column, Var):
-        check_numbers(column.value, columns, -1)
-        return Const(np.asarray(column.value) % columns)
+def _check_range(r: Rewriter, eq: Equation, n: int, axis: int, numbers: Atom) -> None:
+    """Require at every run that numbers of rows or columns are such, before anything is written."""
     boolean = np.dtype(bool)
-
-    def new(dtype: np.dtype[Any]) -> Var:
-        return Var(column.shape, dtype)
-
-    below = r.emit(OPS[np.less], (column, Const(columns)), new(boolean), eq)
-    above = r.emit(OPS[np.greater_equal], (column, Const(-columns)), new(boolean), eq)
-    both = r.emit(OPS[np.logical_and], (above, below), new(boolean), eq)
-    r.emit(REQUIRE, (both, column), new(boolean), eq, error=partial(out_of_range, columns, -1))
-    negative = r.emit(OPS[np.less], (column, Const(0)), new(boolean), eq)
-    shifted = r.emit(ADD, (column, Const(columns)), new(column.dtype), eq)
-    return r.emit(WHERE, (negative, shifted, column), new(column.dtype), eq)
+    below = r.emit(OPS[np.less], (numbers, Const(n)), Var(numbers.shape, boolean), eq)
+    above = r.emit(OPS[np.greater_equal], (numbers, Const(-n)), Var(numbers.shape, boolean), eq)
+    both = r.emit(OPS[np.logical_and], (above, below), Var(numbers.shape, boolean), eq)
+    r.emit(REQUIRE, (both, numbers), Var(numbers.shape, boolean), eq, error=partial(out_of_range, n, axis))
 
 
 # --- sharing

@@ -6,18 +6,15 @@ a crew of threads works through; whatever else there is runs in between, with Nu
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
-
 import numpy as np
 
 from minigrad.compiler.crew import MOST_THREADS, Instruction, Work, crew, span
 from minigrad.compiler.kernel_cache import kernel_module
 from minigrad.compiler.kernel_source import write_kernel
-from minigrad.compiler.numpy_backend import Memory, Step, equation_step, is_done_in_place, number_checks
+from minigrad.compiler.numpy_backend import Memory, Step, equation_step, is_done_in_place
 from minigrad.compiler.products import Blas, product
 from minigrad.compiler.rowfuse import Group
-from minigrad.compiler.rows_by_number import check_numbers, rows_by_number, takes_rows
+from minigrad.compiler.rows_by_number import rows_by_number
 from minigrad.program import Equation
 
 __all__ = ["numba_steps"]
@@ -30,7 +27,7 @@ def numba_steps(memory: Memory, separate: bool = False) -> list[tuple[Step, list
     blas = Blas.found()
     cores: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     threads = min(cores, MOST_THREADS) if blas is not None else 1  # two pools of threads would fight for the cores
-    steps: list[tuple[Step, list[Equation]]] = number_checks(memory)
+    steps: list[tuple[Step, list[Equation]]] = []
     waiting: list[Instruction] = []
     scratch = 64
     runs: list[Run] = []
@@ -41,7 +38,6 @@ def numba_steps(memory: Memory, separate: bool = False) -> list[tuple[Step, list
             steps.append((runs[-1], [eq for i in waiting for eq in i.equations]))
             waiting.clear()
 
-    checked: set[Any] = set()
     for group in memory.plan.groups:
         if group.domain is not None and not memory.plan.outside[group]:
             continue  # all of it is computed again where it is needed
@@ -51,11 +47,6 @@ def numba_steps(memory: Memory, separate: bool = False) -> list[tuple[Step, list
             run()
             steps += [(equation_step(memory, eq), [eq]) for eq in group.equations]
             continue
-        found = takes_rows(group.equations[0])
-        if found is not None and found not in checked and memory.plan.views[found[0]].buffer.kind == "arena":
-            checked.add(found)
-            run()
-            steps.append((partial(check_numbers, memory.array(found[0]), found[1]), group.equations))
         waiting += instructions
         if separate:
             run()
@@ -107,7 +98,7 @@ def _instructions(
     reads = [span(a) for a in arrays]
     writes = [span(a) for a, b in zip(arrays, buffers, strict=True) if b in results]
     partials = [span(a) for a in own]
-    if not kernel.finish:
+    if not kernel.partial:
         first = Instruction(compiled.run.address, table, kernel.shared, reads, writes, group.equations)
         return [first], kernel.scratch
     first = Instruction(compiled.run.address, table, kernel.shared, reads, writes + partials, group.equations, own)

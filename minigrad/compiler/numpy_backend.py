@@ -12,13 +12,13 @@ from minigrad.compiler.blocks import Blocks
 from minigrad.compiler.layout import View
 from minigrad.compiler.ops import ELEMENTWISE, REDUCE, is_scalar
 from minigrad.compiler.plan import CONCATENATE, Plan
-from minigrad.compiler.rows_by_number import check_numbers, takes_rows
+from minigrad.compiler.rows_by_number import takes_rows
 from minigrad.op import OPS
 from minigrad.program import Atom, Const, Equation
 from minigrad.rules.index import cast, gather, scatter
 from minigrad.zero import zero_stays_zero
 
-__all__ = ["Memory", "equation_step", "is_done_in_place", "number_checks", "numpy_steps"]
+__all__ = ["Memory", "equation_step", "is_done_in_place", "numpy_steps"]
 
 Step = Callable[[], Any]
 MATMUL, WHERE, COPY = OPS[np.matmul], OPS[np.where], OPS[np.copy]
@@ -67,7 +67,6 @@ def numpy_steps(memory: Memory, separate: bool = True) -> list[tuple[Step, list[
     """Return the steps of a plan, each with the equations it computes: those of a group together."""
     steps: list[tuple[Step, list[Equation]]] = []
     blocks: dict[int, Blocks] = {}
-    steps += number_checks(memory)
     for group in memory.plan.groups:
         if group.domain is not None and not memory.plan.outside[group]:
             continue  # all of it is computed again where it is needed
@@ -84,16 +83,6 @@ def numpy_steps(memory: Memory, separate: bool = True) -> list[tuple[Step, list[
             calls += [_step(memory.invalid, array, eq) for eq in b.group.equations]
         steps[i] = partial(_all, calls), b.group.equations
     return steps
-
-
-def number_checks(memory: Memory) -> list[tuple[Step, list[Equation]]]:
-    """Return the checks of row numbers that are known from the start: nothing is written if one is wrong."""
-    found = {takes_rows(eq): eq for g in memory.plan.groups for eq in g.equations if takes_rows(eq) is not None}
-    return [
-        (partial(check_numbers, memory.array(taken[0]), taken[1]), [eq])
-        for taken, eq in found.items()
-        if taken is not None and memory.plan.views[taken[0]].buffer.kind != "arena"
-    ]
 
 
 def _nothing() -> None:
@@ -130,16 +119,12 @@ def _step(invalid: Flag, array: Callable[[Atom], Any], eq: Equation) -> Step:
         return partial(ELEMENTWISE[eq.op][0], *inputs, out=out)
     if eq.op is CONCATENATE and eq.params.get("axis", 0) is not None:
         return _concatenate(eq, inputs, out)
-    if eq.op is gather and (found := takes_rows(eq)) is not None:
-        return _take(inputs[0], inputs[1], out, found[1])
+    if eq.op is gather and takes_rows(eq) is not None:  # in range: where mode is "raise" NumPy copies the result
+        return partial(np.take, inputs[0], inputs[1], axis=0, out=out, mode="wrap")
     if eq.op is scatter and not eq.inputs[1:]:
         return _fill_slice(out, inputs[0], _tuple(eq.params["index"]))
 
-    rows = takes_rows(eq)
-
     def call() -> None:
-        if rows is not None:
-            check_numbers(inputs[1], rows[1])  # the forward pass that would have failed may not be needed
         result = eq.op.function(*inputs, **eq.params)
         for place, value in zip(outs, result if eq.several else (result,), strict=True):
             np.copyto(place, value, casting="unsafe")
@@ -181,14 +166,6 @@ def _where(condition: np.ndarray, x: Any, y: Any, out: np.ndarray) -> Step:
         np.copyto(out, x, where=condition, casting="unsafe")
 
     return where
-
-
-def _take(x: np.ndarray, numbers: np.ndarray, out: np.ndarray, rows: int) -> Step:
-    def take() -> None:
-        check_numbers(numbers, rows)
-        np.take(x, numbers, axis=0, out=out, mode="wrap")  # where mode is "raise" NumPy copies the result
-
-    return take
 
 
 def _tuple(index: Any) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from minigrad.compiler.kernel_cache import shipped
 from minigrad.program import Atom, Equation
 from minigrad.rules.index import Slot, gather, scatter
 
-__all__ = ["check_numbers", "out_of_range", "rows_by_number", "takes_rows"]
+__all__ = ["out_of_range", "rows_by_number", "takes_rows"]
 
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -27,14 +27,8 @@ def takes_rows(eq: Equation) -> tuple[Atom, int] | None:
     return numbers, (eq.inputs[0] if eq.op is gather else eq.outs[0]).shape[0]
 
 
-def check_numbers(numbers: np.ndarray, rows: int, axis: int = 0) -> None:
-    """Raise IndexError, as NumPy does, unless all are numbers of rows, or of what there is along another axis."""
-    if numbers.size and (numbers.min() < -rows or numbers.max() >= rows):
-        raise out_of_range(rows, axis, numbers)
-
-
 def out_of_range(rows: int, axis: int, numbers: np.ndarray) -> IndexError:
-    """Return the error for numbers of which at least one is out of range."""
+    """Return NumPy's error for numbers of rows, or of what there is along an axis, of which one is out of range."""
     wrong = numbers[(numbers < -rows) | (numbers >= rows)].ravel()[0]
     return IndexError(f"index {wrong} is out of bounds for axis {axis} with size {rows}")
 
