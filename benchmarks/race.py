@@ -22,7 +22,7 @@ __all__ = ["FAST", "Contender", "ContenderError", "Hall", "Ratio", "Times", "Wor
 
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 900  # seconds to wait for an answer: a cold compile on a busy machine takes a minute or two
-FAST = ("numba", "scipy.linalg.cython_blas", "threadpoolctl")  # what compiled kernels import
+FAST = ("numba",)  # what compiled kernels import
 Times = dict[str, list[list[float]]]  # name -> rounds -> seconds of each call
 
 

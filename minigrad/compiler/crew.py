@@ -90,6 +90,7 @@ class Instruction:
     writes: list[tuple[int, int]]
     equations: list[Equation]
     keep: list[np.ndarray] = field(default_factory=list)  # memory that the table points to
+    scratch: int = 0  # bytes of memory that each thread needs for a while
 
 
 class Work:

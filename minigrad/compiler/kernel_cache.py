@@ -61,7 +61,9 @@ def _module(kind: str, source: str) -> ModuleType:
 def _math_version() -> str:
     """Return a digest of the functions that kernels import: numba's cache does not notice when these change."""
     folder = Path(__file__).parent
-    code = b"".join((folder / name).read_bytes() for name in ("vector_math.py", "llvm_value.py", "native.py"))
+    code = b"".join(
+        (folder / name).read_bytes() for name in ("vector_math.py", "llvm_value.py", "native.py", "register_tile.py")
+    )
     return hashlib.sha256(code).hexdigest()[:12]
 
 

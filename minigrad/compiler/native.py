@@ -11,12 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
-    "call", "call_product", "exchange", "fetch_add", "load", "peek", "place", "plus", "pointer", "poke", "relax",
+    "call", "exchange", "fetch_add", "load", "peek", "place", "plus", "pointer", "poke", "relax",
     "store", "swap",
 ]  # fmt: skip
 
 call: Any
-call_product: Any
 exchange: Any
 fetch_add: Any
 load: Any
@@ -165,20 +164,6 @@ def _intrinsics() -> dict[str, Any]:
         def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             kind = ir.FunctionType(nothing, [long] * 4)
             builder.call(at(builder, args[0], kind), args[1:])
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64] * 5), write
-
-    @intrinsic
-    def call_product(context: Any, function: Any, table: Any, a: Any, b: Any, c: Any) -> Any:
-        """Call BLAS's gemm: what the factors are is in a table, where they are in a, b and c."""
-
-        def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            known = [builder.load(builder.gep(at(builder, args[1]), [long(i)])) for i in range(10)]
-            trans_a, trans_b, m, n, k, alpha, lda, ldb, beta, ldc = known
-            given = [trans_a, trans_b, m, n, k, alpha, args[2], lda, args[3], ldb, beta, args[4], ldc]
-            kind = ir.FunctionType(nothing, [long] * 13)
-            builder.call(at(builder, args[0], kind), given)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 5), write

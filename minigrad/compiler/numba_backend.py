@@ -12,7 +12,7 @@ from minigrad.compiler.crew import MOST_THREADS, Instruction, Work, crew, span
 from minigrad.compiler.kernel_cache import kernel_module
 from minigrad.compiler.kernel_source import write_kernel
 from minigrad.compiler.numpy_backend import Memory, Step, equation_step, is_done_in_place
-from minigrad.compiler.products import Blas, product
+from minigrad.compiler.products import product
 from minigrad.compiler.rowfuse import Group
 from minigrad.compiler.rows_by_number import rows_by_number
 from minigrad.program import Equation
@@ -24,9 +24,8 @@ def numba_steps(memory: Memory, separate: bool = False) -> list[tuple[Step, list
     """Return the steps of a plan, each with the equations it computes; `separate` makes each kernel one."""
     from numba import config
 
-    blas = Blas.found()
     cores: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
-    threads = min(cores, MOST_THREADS) if blas is not None else 1  # two pools of threads would fight for the cores
+    threads = min(cores, MOST_THREADS)
     steps: list[tuple[Step, list[Equation]]] = []
     waiting: list[Instruction] = []
     scratch = 64
@@ -34,19 +33,19 @@ def numba_steps(memory: Memory, separate: bool = False) -> list[tuple[Step, list
 
     def run() -> None:
         if waiting:
-            runs.append(Run(waiting.copy(), threads, blas))
+            runs.append(Run(waiting.copy(), threads))
             steps.append((runs[-1], [eq for i in waiting for eq in i.equations]))
             waiting.clear()
 
     for group in memory.plan.groups:
         if group.domain is not None and not memory.plan.outside[group]:
             continue  # all of it is computed again where it is needed
-        instructions, needs = _instructions(memory, group, threads, blas)
-        scratch = max(scratch, needs)
+        instructions = _instructions(memory, group, threads)
         if instructions is None:
             run()
             steps += [(equation_step(memory, eq), [eq]) for eq in group.equations]
             continue
+        scratch = max([scratch, *(i.scratch for i in instructions)])
         waiting += instructions
         if separate:
             run()
@@ -62,30 +61,22 @@ class Run:
 
     scratch: np.ndarray
 
-    def __init__(self, instructions: list[Instruction], threads: int, blas: Blas | None) -> None:
+    def __init__(self, instructions: list[Instruction], threads: int) -> None:
         self.threads = threads
-        self.blas = blas
         self.work = Work(instructions, threads)
 
     def __call__(self) -> None:
-        if self.blas is None:
-            crew(self.threads).run(self.work, self.scratch)
-            return
-        with self.blas.one_thread():
-            crew(self.threads).run(self.work, self.scratch)
+        crew(self.threads).run(self.work, self.scratch)
 
 
-def _instructions(
-    memory: Memory, group: Group, threads: int, blas: Blas | None
-) -> tuple[list[Instruction] | None, int]:
-    """Return how a crew computes a group, None if it takes Python, and the bytes of scratch memory a thread needs."""
+def _instructions(memory: Memory, group: Group, threads: int) -> list[Instruction] | None:
+    """Return how a crew computes a group, None if it takes Python."""
     if group.domain is None:
         eq = group.equations[0]
         if is_done_in_place(memory, eq):
-            return [], 0
-        found = product(memory, eq, threads, blas) if blas is not None else None
-        found = found or rows_by_number(memory, eq)
-        return ([found] if found is not None else None), 0
+            return []
+        found = product(memory, eq, threads) or rows_by_number(memory, eq)
+        return [found] if found is not None else None
     kernel = write_kernel(memory.plan, group, threads)
     compiled = kernel_module(kernel.source)
     buffers = list(dict.fromkeys(b for b, _ in kernel.places))
@@ -99,9 +90,11 @@ def _instructions(
     writes = [span(a) for a, b in zip(arrays, buffers, strict=True) if b in results]
     partials = [span(a) for a in own]
     if not kernel.partial:
-        first = Instruction(compiled.run.address, table, kernel.shared, reads, writes, group.equations)
-        return [first], kernel.scratch
-    first = Instruction(compiled.run.address, table, kernel.shared, reads, writes + partials, group.equations, own)
+        return [
+            Instruction(compiled.run.address, table, kernel.shared, reads, writes, group.equations, [], kernel.scratch)
+        ]
+    writes += partials
+    first = Instruction(compiled.run.address, table, kernel.shared, reads, writes, group.equations, own, kernel.scratch)
     totals = [span(a) for a, b in zip(arrays, buffers, strict=True) if b in late]
     last = Instruction(compiled.finish.address, table, False, partials, totals, [])
-    return [first, last], kernel.scratch
+    return [first, last]

@@ -1,23 +1,120 @@
-"""The kernel that multiplies matrices: one call of BLAS for each matrix of a batch.
+"""The kernel that multiplies matrices: blocks that fit the caches, and in them tiles that fit the registers.
 
-The table has for each part the address of a block, all
-int64: the address of gemm, of its ten arguments, and how many products there are; then where the factors and the
-result of each lie.
+For float64 it is compiled with that word instead. The table has for each part the address of a block of int64: the
+sizes m, n and k of c = a b (a is m x k, b is k x n), the distances between rows and between columns of a and of b,
+and between rows of c, in numbers; how many products there are; then where a, b and c of each begin.
+
+b is copied first, into panels as wide as a tile, so that the innermost loop reads it from one end to the other. a is
+copied too if its rows lie across memory.
 """
 
-from numba import cfunc, types
+from numba import cfunc, njit, types
 
-from minigrad.compiler.native import call_product, peek
+from minigrad.compiler.native import load, peek, place, store
+from minigrad.compiler.register_tile import ROWS, VECTOR_BYTES, VECTORS, add_products
 
-HEAD = 3  # numbers before the addresses
+long, kind = types.int64, types.float32
+SIZE = kind.bitwidth // 8
+WIDTH = VECTORS * VECTOR_BYTES // SIZE  # of a tile
+HEAD = 9  # numbers before the addresses
+
+DEPTH = 256  # of a block: a panel of b, DEPTH x WIDTH, stays in the first-level cache
+TILES = 96 // ROWS  # in a block of a, which stays in the second-level cache
+PANELS = 512 // WIDTH  # in a block of b
+LINE = 64  # bytes of the cache
+MANY = 256  # columns of b, from which on it pays to copy a, if its rows lie across memory
+SCRATCH = LINE + SIZE * (ROWS * WIDTH + DEPTH * (PANELS * WIDTH + TILES * ROWS))  # bytes
 
 
-@cfunc(types.void(types.int64, types.int64, types.int64, types.int64), cache=True, _nrt=False)
+@njit(types.void(*[long] * 6), nogil=True, cache=True)
+def copy_panel(b, row, column, k, columns, panel):
+    """Copy columns of b; what a panel has more of them is 0."""
+    old, new = place(b, kind), place(panel, kind)
+    for j in range(columns, WIDTH):
+        for i in range(k):
+            store(new, i * WIDTH + j, kind(0), 1, 2)
+    if column == 1 and columns == WIDTH:
+        for i in range(k):
+            for j in range(WIDTH):
+                store(new, i * WIDTH + j, load(old, i * row + j, 0, 2), 1, 2)
+    elif column == 1:
+        for i in range(k):
+            for j in range(columns):
+                store(new, i * WIDTH + j, load(old, i * row + j, 0, 2), 1, 2)
+    else:
+        for j in range(columns):
+            for i in range(k):
+                store(new, i * WIDTH + j, load(old, i * row + j * column, 0, 2), 1, 2)
+
+
+@njit(types.void(*[long] * 6), nogil=True, cache=True)
+def copy_rows(a, row, column, rows, k, strip):
+    """Copy rows of a that lie across memory: number i of each lies beside number i of the others."""
+    old, new = place(a, kind), place(strip, kind)
+    for i in range(k):
+        for r in range(rows):
+            store(new, i * ROWS + r, load(old, i * column + r * row, 0, 2), 1, 2)
+
+
+@njit(types.void(*[long] * 12), nogil=True, cache=True)
+def tile(a, row, column, rows, b, width, columns, c, ldc, k, add, spare):
+    """Compute a tile; where fewer columns than it has are wanted, in spare memory."""
+    whole = columns == WIDTH
+    to, distance = (c, ldc) if whole else (spare, WIDTH)
+    add_products(kind, a, row, column, rows, b, width, to, distance, k, add if whole else 0)
+    if not whole:
+        new, result = place(spare, kind), place(c, kind)
+        for i in range(rows):
+            for j in range(columns):
+                x = load(new, i * WIDTH + j, 0, 2)
+                if add:
+                    x += load(result, i * ldc + j, 1, 2)
+                store(result, i * ldc + j, x, 1, 2)
+
+
+@njit(types.void(*[long] * 12), nogil=True, cache=True)
+def product(m, n, k, row_a, column_a, row_b, column_b, ldc, a, b, c, scratch):
+    """Compute c = a b."""
+    spare = (scratch + LINE - 1) // LINE * LINE
+    panels = spare + ROWS * WIDTH * SIZE
+    strips = panels + DEPTH * PANELS * WIDTH * SIZE
+    all_tiles, depths = (m + ROWS - 1) // ROWS, (k + DEPTH - 1) // DEPTH
+    few_rows, many_columns = m <= 2 * ROWS, n >= MANY
+    for left in range(0, n, PANELS * WIDTH):
+        right = min(left + PANELS * WIDTH, n)
+        for d in range(depths):
+            low, depth = k * d // depths, k * (d + 1) // depths - k * d // depths
+            for first in range(0, all_tiles, TILES):
+                tiles = range(first, min(first + TILES, all_tiles))
+                for j in range(left, right, WIDTH):
+                    columns = min(WIDTH, right - j)
+                    panel, width = panels + (j - left) * depth * SIZE, WIDTH
+                    start = b + (low * row_b + j * column_b) * SIZE
+                    if few_rows and column_b == 1 and columns == WIDTH:
+                        panel, width = start, row_b
+                    elif first == 0:
+                        copy_panel(start, row_b, column_b, depth, columns, panel)
+                    for t in tiles:
+                        i, end = m * t // all_tiles, m * (t + 1) // all_tiles  # tiles of almost the same height
+                        rows, row, column = a + (i * row_a + low * column_a) * SIZE, row_a, column_a
+                        if column_a != 1 and many_columns:
+                            strip = strips + (t - first) * depth * ROWS * SIZE
+                            if j == left:
+                                copy_rows(rows, row_a, column_a, end - i, depth, strip)
+                            rows, row, column = strip, 1, ROWS
+                        to = c + (i * ldc + j) * SIZE
+                        tile(rows, row, column, end - i, panel, width, columns, to, ldc, depth, d, spare)
+
+
+@cfunc(types.void(long, long, long, long), cache=True, _nrt=False)
 def run(part, parts, scratch, table):
     """Do the products of one part."""
     block = peek(table + 8 * part)
-    gemm, known, n = peek(block), peek(block + 8), peek(block + 16)
+    m, n, k = peek(block), peek(block + 8), peek(block + 16)
+    row_a, column_a, row_b, column_b = peek(block + 24), peek(block + 32), peek(block + 40), peek(block + 48)
+    ldc, many = peek(block + 56), peek(block + 64)
     at = block + 8 * HEAD
-    for _ in range(n):
-        call_product(gemm, known, peek(at), peek(at + 8), peek(at + 16))
+    for _ in range(many):
+        a, b, c = peek(at), peek(at + 8), peek(at + 16)
+        product(m, n, k, row_a, column_a, row_b, column_b, ldc, a, b, c, scratch)
         at += 24
