@@ -79,10 +79,23 @@ def _add_products(n_rows: int, n_bytes: int) -> Any:
             def next_sum(total: Any, x: Any, y: Any) -> Any:
                 return builder.fadd(total, builder.fmul(x, y, flags=("contract",)), flags=("contract",))
 
+            def fetch(start: Any) -> None:
+                """Bring what will be stored into the cache meanwhile."""
+                byte = ir.IntType(8).as_pointer()
+                kind = ir.FunctionType(ir.VoidType(), [byte, short, short, short])
+                prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+                write, near, data = short(1), short(3), short(1)
+                for at in range(0, VECTORS * n_bytes, 64):
+                    line = builder.bitcast(builder.gep(start, [long(at // size)]), byte)
+                    builder.call(prefetch, [line, write, near, data])
+
             last = builder.sub(rows, long(1))
             which = [builder.select(builder.icmp_signed("<", long(i), rows), long(i), last) for i in range(n_rows)]
             a_rows = [builder.gep(a, [builder.mul(i, row)]) for i in which]
             c_rows = [builder.gep(c, [builder.mul(i, ldc)]) for i in which]
+
+            for start in c_rows:
+                fetch(start)
 
             before, loop = builder.block, builder.append_basic_block("products")
             adding, storing = builder.append_basic_block("add"), builder.append_basic_block("store")

@@ -18,7 +18,7 @@ SIZE = kind.bitwidth // 8
 WIDTH = VECTORS * VECTOR_BYTES // SIZE  # of a tile
 HEAD = 9  # numbers before the addresses
 
-DEPTH = 256  # of a block: a panel of b, DEPTH x WIDTH, stays in the first-level cache
+DEPTH = 384  # of a block: a panel of b, DEPTH x WIDTH, stays in the first-level cache, or near it
 TILES = 96 // ROWS  # in a block of a, which stays in the second-level cache
 PANELS = 512 // WIDTH  # in a block of b
 LINE = 64  # bytes of the cache
@@ -27,24 +27,25 @@ SCRATCH = LINE + SIZE * (ROWS * WIDTH + DEPTH * (PANELS * WIDTH + TILES * ROWS))
 
 
 @njit(types.void(*[long] * 6), nogil=True, cache=True)
-def copy_panel(b, row, column, k, columns, panel):
-    """Copy columns of b; what a panel has more of them is 0."""
-    old, new = place(b, kind), place(panel, kind)
-    for j in range(columns, WIDTH):
+def copy_panels(b, row, column, k, n, panels):
+    """Copy columns of b into panels; what the last of them has more is 0."""
+    old, new = place(b, kind), place(panels, kind)
+    whole = n // WIDTH * WIDTH
+    if column == 1:
         for i in range(k):
-            store(new, i * WIDTH + j, kind(0), 1, 2)
-    if column == 1 and columns == WIDTH:
-        for i in range(k):
-            for j in range(WIDTH):
-                store(new, i * WIDTH + j, load(old, i * row + j, 0, 2), 1, 2)
-    elif column == 1:
-        for i in range(k):
-            for j in range(columns):
-                store(new, i * WIDTH + j, load(old, i * row + j, 0, 2), 1, 2)
+            for j in range(0, whole, WIDTH):
+                for c in range(WIDTH):
+                    store(new, j * k + i * WIDTH + c, load(old, i * row + j + c, 0, 2), 1, 2)
     else:
-        for j in range(columns):
+        for j in range(whole):
+            at = j // WIDTH * WIDTH * k + j % WIDTH
             for i in range(k):
-                store(new, i * WIDTH + j, load(old, i * row + j * column, 0, 2), 1, 2)
+                store(new, at + i * WIDTH, load(old, i * row + j * column, 0, 2), 1, 2)
+    if whole < n:
+        for i in range(k):
+            for c in range(WIDTH):
+                x = load(old, i * row + (whole + c) * column, 0, 2) if whole + c < n else kind(0)
+                store(new, whole * k + i * WIDTH + c, x, 1, 2)
 
 
 @njit(types.void(*[long] * 6), nogil=True, cache=True)
@@ -84,16 +85,18 @@ def product(m, n, k, row_a, column_a, row_b, column_b, ldc, a, b, c, scratch):
         right = min(left + PANELS * WIDTH, n)
         for d in range(depths):
             low, depth = k * d // depths, k * (d + 1) // depths - k * d // depths
+            start = b + (low * row_b + left * column_b) * SIZE
+            direct = few_rows and column_b == 1
+            whole = (right - left) // WIDTH * WIDTH if direct else 0
+            if whole < right - left:
+                at = whole * depth * SIZE
+                copy_panels(start + whole * SIZE, row_b, column_b, depth, right - left - whole, panels + at)
             for first in range(0, all_tiles, TILES):
                 tiles = range(first, min(first + TILES, all_tiles))
                 for j in range(left, right, WIDTH):
-                    columns = min(WIDTH, right - j)
                     panel, width = panels + (j - left) * depth * SIZE, WIDTH
-                    start = b + (low * row_b + j * column_b) * SIZE
-                    if few_rows and column_b == 1 and columns == WIDTH:
-                        panel, width = start, row_b
-                    elif first == 0:
-                        copy_panel(start, row_b, column_b, depth, columns, panel)
+                    if j - left < whole:
+                        panel, width = start + (j - left) * SIZE, row_b
                     for t in tiles:
                         i, end = m * t // all_tiles, m * (t + 1) // all_tiles  # tiles of almost the same height
                         rows, row, column = a + (i * row_a + low * column_a) * SIZE, row_a, column_a
@@ -103,7 +106,7 @@ def product(m, n, k, row_a, column_a, row_b, column_b, ldc, a, b, c, scratch):
                                 copy_rows(rows, row_a, column_a, end - i, depth, strip)
                             rows, row, column = strip, 1, ROWS
                         to = c + (i * ldc + j) * SIZE
-                        tile(rows, row, column, end - i, panel, width, columns, to, ldc, depth, d, spare)
+                        tile(rows, row, column, end - i, panel, width, min(WIDTH, right - j), to, ldc, depth, d, spare)
 
 
 @cfunc(types.void(long, long, long, long), cache=True, _nrt=False)
