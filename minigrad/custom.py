@@ -220,10 +220,12 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
         generators = copy.deepcopy({i: x for i, x in enumerate(leaves) if isinstance(x, GENERATORS)})
         wanted = [i for i, x in enumerate(leaves) if isinstance(x, Recorded) and dtype_of(x).kind in "fc"]
         seen: list[Any] = []
+        recorded: list[Any] = []  # its results, where they are recorded in a program
 
         def first(*args: Any, **kwargs: Any) -> Any:
             out = f(*args, **kwargs)
             seen[:] = _sketch(out)
+            recorded[:] = [x._snapshot() if _is_in_a_program(x) else None for x in tree.leaves(out)]
             return out
 
         def backward(g: Any, leaves: list[Any]) -> list[Any]:
@@ -236,6 +238,9 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
             leaves = [once_more(x, run=number) if isinstance(x, Recorded) else x for x in leaves]
             out, pull = vjp(again, *(leaves[i] for i in wanted))
             same = all(map(_close, _sketch(out), seen))
+            for x, before in zip(tree.leaves(out), recorded, strict=True):
+                if before is not None and _is_in_a_program(x):  # then it need not be computed again
+                    x._tape.identify(x, before)
             del out
             if not same:
                 raise OverwrittenError(
@@ -249,6 +254,10 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
         return _apply(op, first, backward, args, kwargs)
 
     return function
+
+
+def _is_in_a_program(x: Any) -> bool:
+    return isinstance(x, Tensor) and x._tape.symbolic
 
 
 _RUNS = itertools.count(1)

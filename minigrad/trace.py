@@ -62,6 +62,11 @@ class Trace(Tape):
         self.inputs.append(self.vars[tensor._slot])
         return tensor
 
+    def identify(self, new: Tensor, old: Tensor) -> None:
+        """Let what follows read `old`, which is equal, in place of `new`, which may then not be needed at all."""
+        if new._tape is old._tape:
+            self.vars[new._slot] = self.vars[old._slot]
+
     def _new(self, value: Any, name: str | None = None) -> Tensor:
         self.vars.append(Var(shape_of(value), dtype_of(value), name))
         return Tensor(value, self, len(self.vars) - 1)
