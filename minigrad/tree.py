@@ -6,6 +6,7 @@ Everything else is a leaf.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -37,7 +38,7 @@ class Structure:
             return ()
         return _steps(self.kind, self.keys, len(self.children))
 
-    @property
+    @functools.cached_property
     def n_leaves(self) -> int:
         """The number of leaves below."""
         return 1 if self.kind is None else sum(child.n_leaves for child in self.children)
@@ -135,6 +136,36 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
     return leaves_, Structure(type(tree), tuple(structures), keys, order, given)
 
 
+def leaves_of(structure: Structure, tree: Any) -> list[Any] | None:
+    """Return the leaves of a tree if it has this structure, otherwise None: `flatten` for one that is expected."""
+    found: list[Any] = []
+    return found if _collect(structure, tree, found) else None
+
+
+def _collect(structure: Structure, node: Any, found: list[Any]) -> bool:
+    kind: Any = structure.kind
+    children: Iterable[Any]
+    if type(node) is not kind:
+        found.append(node)
+        return kind is None and _children(node) is None
+    if kind is dict:
+        children = [node.get(key, LEAF) for key in structure.keys]  # which is no leaf that a tree can have
+    elif kind is list or kind is tuple:
+        children = node
+    else:
+        below, own = flatten(node)
+        found += below
+        return own == structure
+    if len(node) != len(structure.children):
+        return False
+    for expected, child in zip(structure.children, children, strict=True):
+        if expected is LEAF and type(child) is np.ndarray:
+            found.append(child)  # most are
+        elif child is LEAF or not _collect(expected, child, found):
+            return False
+    return True
+
+
 def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
     """Return the tree of this structure with these leaves.
 
@@ -156,6 +187,10 @@ def _build(structure: Structure, leaves_: Any) -> Any:
     if kind is type(None):
         return None
     children = [next(leaves_) if child is LEAF else _build(child, leaves_) for child in structure.children]
+    if kind is list:
+        return children
+    if kind is dict and structure.order == structure.keys:
+        return dict(zip(structure.keys, children, strict=True))
     if kind in _REGISTERED:
         return _REGISTERED[kind][1](structure.keys[0], children)
     if issubclass(kind, dict):

@@ -195,6 +195,22 @@ TREES = st.recursive(
 )
 
 
+@given(TREES, TREES)
+def test_leaves_of_an_expected_structure(expected, other):
+    shape = tree.structure(expected)
+    assert tree.leaves_of(shape, expected) == tree.leaves(expected)
+    leaves, found = tree.flatten(other)
+    assert tree.leaves_of(shape, other) == (leaves if found == shape else None)
+
+
+def test_leaves_of_a_dict_in_another_order():
+    a, b = np.zeros(2), np.ones(2)
+    found = tree.leaves_of(tree.structure({"a": a, "b": [b]}), {"b": [b], "a": a})
+    assert found is not None and found[0] is a and found[1] is b
+    assert tree.leaves_of(tree.structure({"a": a, "b": b}), {"a": a, "c": b}) is None
+    assert tree.leaves_of(tree.structure({"a": a}), {"a": a, "b": b}) is None
+
+
 @given(TREES)
 def test_any_tree_comes_back(structure):
     leaves, shape = tree.flatten(structure)

@@ -107,7 +107,10 @@ class Compiled:
         if any(not 0 <= i < len(args) for i in self.donate):
             there = f"{len(args)} were given"
             raise ValueError(f"compile: donate={self.donate} names an argument that is not there: {there}")
-        leaves, structure = tree.flatten(args)
+        structure: Any = self._last_key[0] if self._last_key is not None else None
+        leaves: Any = tree.leaves_of(structure, args) if structure is not None else None
+        if leaves is None:
+            leaves, structure = tree.flatten(args)
         if any(isinstance(leaf, Recorded) for leaf in leaves):
             return self.f(*args)  # inside a differentiation or another trace: be part of it
         key = (structure, tuple(map(_kind, leaves)))
@@ -166,9 +169,10 @@ class Compiled:
 def _kind(leaf: Any) -> tuple[Any, ...]:
     """Return what must be equal for a program to serve another argument."""
     if isinstance(leaf, (np.ndarray, np.generic)):
-        if leaf.dtype.hasobject:
-            raise DtypeError(f"compile: arrays of objects cannot be compiled, got dtype {leaf.dtype}")
-        return ("array", (leaf.dtype, leaf.shape))
+        dtype = leaf.dtype
+        if dtype.hasobject:
+            raise DtypeError(f"compile: arrays of objects cannot be compiled, got dtype {dtype}")
+        return ("array", (dtype, leaf.shape))
     if isinstance(leaf, np.random.Generator):
         return ("generator", type(leaf.bit_generator))
     if isinstance(leaf, np.random.RandomState):
