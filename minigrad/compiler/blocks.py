@@ -13,16 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.compiler.ops import is_scalar
+from minigrad.compiler.ops import ELEMENTWISE, is_scalar
 from minigrad.compiler.plan import Plan
 from minigrad.compiler.rowfuse import Group
-from minigrad.program import Atom, Var
+from minigrad.op import OPS
+from minigrad.program import Atom, Equation
 from minigrad.shapes import Shape
+from minigrad.zero import zero_stays_zero
 
-__all__ = ["Blocks"]
+__all__ = ["Blocks", "Part"]
 
 BLOCK = 1 << 16  # elements: a few arrays of as many float32 fit in a second-level cache of 1 or 2 MB
 ALIGNMENT = 64
+Part = tuple[slice, ...]  # of the leading axes
 
 
 class Blocks:
@@ -43,34 +46,52 @@ class Blocks:
         self.inside = [out for eq in group.equations for out in eq.outs if out not in outside]
         for atom in {a for eq in group.equations for a in (*eq.inputs, *eq.outs)}.difference(self.inside):
             self.whole[atom] = array(atom)
-        self.parts = list(_parts(self.domain))
-        self.largest = tuple(part.stop - part.start for part in self.parts[0])
+        self.axis = next((i for i, n in enumerate(self.domain[:-1]) if n > 1), 0)  # along which it can be shared out
+        ((_, blocks),) = self.shares(1)
+        self.largest = tuple(part.stop - part.start for part in blocks[0])
         self.slots, self.scratch_bytes = self._slots()
 
-    def _slots(self) -> tuple[dict[Var, int], int]:
+    def shares(self, most: int) -> list[tuple[Part, list[Part]]]:
+        """Return what each of several threads computes, as one part and as blocks of it: rows of the outermost axis."""
+        n = self.domain[self.axis]
+        shares = min(most, n) if len(self.domain) > 1 else 1
+        limit = BLOCK if len(self.group.equations) > 1 else prod(self.domain)  # one equation is one pass anyway
+        result = []
+        for i in range(shares):
+            span = slice(n * i // shares, n * (i + 1) // shares)
+            whole = (*(slice(0, 1) for _ in self.domain[: self.axis]), span)
+            result.append((whole, list(_parts(self.domain, self.axis, span, limit))))
+        return result
+
+    def _slots(self) -> tuple[dict[Atom, int], int]:
         """Return where in scratch memory each inner result begins, and the bytes needed."""
         last = {a: i for i, eq in enumerate(self.group.equations) for a in eq.inputs}
         free: dict[int, list[int]] = {}
-        slots: dict[Var, int] = {}
-        inside = set(self.inside)
+        slots: dict[Atom, int] = {}
+        inside: set[Atom] = set(self.inside)
+        taken: set[Atom] = set()
         total = 0
         for i, eq in enumerate(self.group.equations):
             for out in inside.intersection(eq.outs):
                 n = self._bytes(out)
-                if free.get(n):
+                over = next((a for a in _may_be_overwritten(eq) if a in inside and last[a] == i), None)
+                if over is not None:
+                    slots[out] = slots[over]
+                    taken.add(over)
+                elif free.get(n):
                     slots[out] = free[n].pop()
                 else:
                     slots[out], total = total, total + n
-            for a in {*eq.inputs, *eq.outs} & inside:
+            for a in ({*eq.inputs, *eq.outs} & inside) - taken:
                 if last.get(a, i) == i:
-                    free.setdefault(self._bytes(a), []).append(slots[a])  # type: ignore[index]
+                    free.setdefault(self._bytes(a), []).append(slots[a])
         return slots, total
 
     def _bytes(self, atom: Atom) -> int:
         n = prod(_shape(atom.shape, self.domain, self.largest)) * atom.dtype.itemsize
         return -(-n // ALIGNMENT) * ALIGNMENT
 
-    def arrays(self, part: tuple[slice, ...], scratch: np.ndarray) -> Callable[[Atom], Any]:
+    def arrays(self, part: Part, scratch: np.ndarray) -> Callable[[Atom], Any]:
         """Return a function that gives the array of an atom in a block."""
         lengths = tuple(s.stop - s.start for s in part)
         made: dict[Atom, Any] = {}
@@ -85,7 +106,7 @@ class Blocks:
                     made[atom] = self.whole[atom][(*index, ...)]
                 else:
                     shape = _shape(atom.shape, self.domain, lengths)
-                    start = self.slots[atom]  # type: ignore[index]
+                    start = self.slots[atom]
                     n = prod(shape) * atom.dtype.itemsize
                     made[atom] = scratch[start : start + n].view(atom.dtype).reshape(shape)
             return made[atom]
@@ -93,16 +114,29 @@ class Blocks:
         return array
 
 
-def _parts(domain: Shape) -> Iterator[tuple[slice, ...]]:
-    """Yield the leading axes of each block: single ones of the outer axes, spans of the last of them."""
-    axis = 0
-    while axis < len(domain) - 2 and prod(domain[axis + 1 :]) > BLOCK:
+def _may_be_overwritten(eq: Equation) -> list[Atom]:
+    """Return the inputs that the result may replace in memory, as NumPy reads each element before it writes it."""
+    if eq.op in (OPS[np.where], zero_stays_zero):  # written in two passes, of which the first one copies the last input
+        inputs = eq.inputs[-1:]
+    else:
+        inputs = eq.inputs if eq.op in ELEMENTWISE and len(eq.outs) == 1 else ()
+    return [a for a in inputs if a.shape == eq.outs[0].shape and a.dtype == eq.outs[0].dtype and not is_scalar(a)]
+
+
+def _parts(domain: Shape, shared: int, span: slice, limit: int) -> Iterator[Part]:
+    """Yield the leading axes of each block: single ones of the outer axes, spans of the last of them.
+
+    Of the axis that is shared out, before which all are of length 1, no more than a span.
+    """
+    axis = shared
+    while axis < len(domain) - 2 and prod(domain[axis + 1 :]) > limit:
         axis += 1
-    rows = max(1, BLOCK // max(prod(domain[axis + 1 :]), 1)) if axis < len(domain) - 1 else domain[axis]
-    spans = [slice(i, min(i + rows, domain[axis])) for i in range(0, domain[axis], rows)]
-    for outer in itertools.product(*(range(n) for n in domain[:axis])):
-        for span in spans:
-            yield (*(slice(i, i + 1) for i in outer), span)
+    rows = max(1, limit // max(prod(domain[axis + 1 :]), 1)) if axis < len(domain) - 1 else domain[axis]
+    ranges = [range(n)[span] if i == shared else range(n) for i, n in enumerate(domain)]
+    stop = ranges[axis].stop
+    for outer in itertools.product(*ranges[:axis]):
+        for start in ranges[axis][::rows]:
+            yield (*(slice(i, i + 1) for i in outer), slice(start, min(start + rows, stop)))
 
 
 def _shape(shape: Shape, domain: Shape, lengths: tuple[int, ...]) -> Shape:

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from minigrad.compiler.blocks import Blocks
+from minigrad.compiler.blocks import Blocks, Part
 from minigrad.compiler.layout import View
-from minigrad.compiler.ops import ELEMENTWISE, REDUCE, is_scalar
+from minigrad.compiler.numpy_calls import MATMUL, Call, Flag, call_into_memory, call_of, not_in_place, products, work
+from minigrad.compiler.ops import is_scalar
 from minigrad.compiler.plan import CONCATENATE, Plan
-from minigrad.compiler.rows_by_number import takes_rows
-from minigrad.op import OPS
+from minigrad.compiler.threads import Run, Task, span, threads_of_blas
 from minigrad.program import Atom, Const, Equation
-from minigrad.rules.index import cast, gather, scatter
-from minigrad.zero import zero_stays_zero
 
-__all__ = ["Memory", "equation_step", "is_done_in_place", "numpy_steps"]
+__all__ = ["MATMUL", "Memory", "Step", "equation_step", "is_done_in_place", "numpy_steps"]
 
-Step = Callable[[], Any]
-MATMUL, WHERE, COPY = OPS[np.matmul], OPS[np.where], OPS[np.copy]
+Step = Call
+MOST_ALONE = 1 << 16  # elements: with fewer, threads would wait for Python's lock longer than they compute
+MOST_THREADS = 8  # with more cores than that, only BLAS has threads: Python's lock has room for no more
+PASS, MULTIPLICATION = 3e-4, 5e-5  # microseconds: to compute an element, and what a product is made of
 
 
 class Memory:
@@ -63,30 +64,43 @@ def _aligned(n_bytes: int) -> np.ndarray:
     return raw[start : start + n_bytes]
 
 
-def numpy_steps(memory: Memory, separate: bool = True) -> list[tuple[Step, list[Equation]]]:
-    """Return the steps of a plan, each with the equations it computes: those of a group together."""
+def numpy_steps(memory: Memory, separate: bool = False) -> list[tuple[Step, list[Equation]]]:
+    """Return the steps of a plan, each with the equations it computes; `separate` makes each group one.
+
+    Where NumPy's BLAS has several threads, and arrays are large, tasks are shared among as many threads of Python.
+    """
+    plan = memory.plan
+    groups = [g for g in plan.groups if g.domain is None or plan.outside[g]]  # the others are computed again if needed
+    blocks = {g: Blocks(plan, g, memory.array) for g in groups if g.domain is not None}
+    threads = threads_of_blas() if any(prod(b.domain) >= MOST_ALONE for b in blocks.values()) else 1
+    threads = threads if threads <= MOST_THREADS else 1
+    size = max((b.scratch_bytes for b in blocks.values()), default=0)
+    scratch = [_aligned(size) for _ in range(threads)]
+    errors = partial(np.errstate, all="ignore", invalid="call", call=memory.invalid)
     steps: list[tuple[Step, list[Equation]]] = []
-    blocks: dict[int, Blocks] = {}
-    for group in memory.plan.groups:
-        if group.domain is not None and not memory.plan.outside[group]:
-            continue  # all of it is computed again where it is needed
-        if group.domain is None or len(group.equations) == 1:
-            steps += [(equation_step(memory, eq), [eq]) for eq in group.equations]
+    waiting: list[Task] = []
+
+    def run() -> None:
+        if waiting:
+            together = Run(waiting.copy(), threads, errors)
+            steps.append((together, together.equations))
+            waiting.clear()
+
+    for group in groups:
+        if group.domain is not None:
+            tasks = _tasks_of_blocks(memory, blocks[group], scratch)
         else:
-            blocks[len(steps)] = Blocks(memory.plan, group, memory.array)
-            steps.append((_nothing, group.equations))
-    scratch = _aligned(max((b.scratch_bytes for b in blocks.values()), default=0))
-    for i, b in blocks.items():
-        calls = []
-        for part in b.parts:
-            array = b.arrays(part, scratch)
-            calls += [_step(memory.invalid, array, eq) for eq in b.group.equations]
-        steps[i] = partial(_all, calls), b.group.equations
+            tasks = _tasks_of_equation(memory, group.equations[0], threads)
+        if tasks and threads > 1:
+            waiting += tasks
+        else:
+            run()
+            calls = [call for task in tasks for call in task.calls(0)] or [equation_step(memory, group.equations[0])]
+            steps.append((calls[0] if len(calls) == 1 else partial(_all, calls), group.equations))
+        if separate:
+            run()
+    run()
     return steps
-
-
-def _nothing() -> None:
-    pass
 
 
 def _all(calls: list[Step]) -> None:
@@ -94,120 +108,57 @@ def _all(calls: list[Step]) -> None:
         call()
 
 
+def _tasks_of_blocks(memory: Memory, blocks: Blocks, scratch: list[np.ndarray]) -> list[Task]:
+    """Return how a group is computed: if it is large, a share of its rows by each thread."""
+    equations, elements = blocks.group.equations, prod(blocks.domain)
+    made = {out for eq in equations for out in eq.outs}
+    shares = blocks.shares(max(1, min(len(scratch), 2 * elements // MOST_ALONE)))
+    tasks = []
+    for i, (whole, parts) in enumerate(shares):
+
+        def calls(thread: int, parts: list[Part] = parts) -> list[Step]:
+            arrays = [blocks.arrays(part, scratch[thread]) for part in parts]
+            return [call_of(memory.invalid, array, eq) for array in arrays for eq in equations]
+
+        array = blocks.arrays(whole, scratch[0])
+        reads, writes = (_spans(array(a) for a in blocks.whole if (a in made) is written) for written in (False, True))
+        cost = len(equations) * (len(parts) + elements / len(shares) * PASS)
+        tasks.append(Task(calls, equations, reads, writes, cost, i if len(shares) > 1 else None))
+    return tasks
+
+
+def _tasks_of_equation(memory: Memory, eq: Equation, threads: int) -> list[Task]:
+    """Return how an equation is computed by itself; no tasks, if it takes more than to call NumPy."""
+    inputs, outs = ([memory.array(a) for a in atoms] for atoms in (eq.inputs, eq.outs))
+    if eq.op is MATMUL:
+        parts = products(inputs[0], inputs[1], outs[0], threads)
+        numbers: Iterable[int | None] = range(len(parts)) if len(parts) > 1 else [None]
+        return [
+            _task(partial(np.matmul, *p), eq, p[:2], p[2:], work(*p) * MULTIPLICATION, i)
+            for i, p in zip(numbers, parts, strict=True)
+        ]
+    step = call_into_memory(memory.invalid, memory.array, eq)
+    cost = max(np.size(a) for a in inputs + outs) * PASS
+    return [] if step is None else [_task(step, eq, inputs, outs, cost)]
+
+
+def _task(
+    call: Step, eq: Equation, reads: Iterable[Any], writes: Iterable[Any], cost: float, thread: int | None = None
+) -> Task:
+    return Task(lambda _: [call], [eq], _spans(reads), _spans(writes), cost + 2, thread)
+
+
+def _spans(arrays: Iterable[Any]) -> list[tuple[int, int]]:
+    return [span(a) for a in arrays if isinstance(a, np.ndarray)]
+
+
 def equation_step(memory: Memory, eq: Equation) -> Step:
     """Return a function of no arguments that computes one equation into its memory."""
-    return _step(memory.invalid, memory.array, eq)
-
-
-def _step(invalid: Flag, array: Callable[[Atom], Any], eq: Equation) -> Step:
-    inputs = [array(a) for a in eq.inputs]
-    outs = [array(o) for o in eq.outs]
-    out = outs[0]
-    if eq.op is MATMUL:
-        return _matmul(inputs[0], inputs[1], out)
-    if eq.op in REDUCE and eq.params.get("keepdims") and set(eq.params) <= {"axis", "keepdims"}:
-        return partial(REDUCE[eq.op].reduce, inputs[0], axis=eq.params["axis"], keepdims=True, out=out)
-    if eq.op is zero_stays_zero:
-        return _zero_stays_zero(invalid, inputs[0], inputs[1], out)
-    if eq.op is cast:
-        return partial(np.copyto, out, inputs[0], casting="unsafe")
-    if eq.op is COPY:
-        return partial(np.copyto, out, inputs[0])
-    if eq.op is WHERE and np.asarray(inputs[0]).dtype == bool:
-        return _where(inputs[0], inputs[1], inputs[2], out)
-    if eq.op in ELEMENTWISE and ELEMENTWISE[eq.op][0] is not None:
-        return partial(ELEMENTWISE[eq.op][0], *inputs, out=out)
-    if eq.op is CONCATENATE and eq.params.get("axis", 0) is not None:
-        return _concatenate(eq, inputs, out)
-    if eq.op is gather and takes_rows(eq) is not None:  # in range: where mode is "raise" NumPy copies the result
-        return partial(np.take, inputs[0], inputs[1], axis=0, out=out, mode="wrap")
-    if eq.op is scatter and not eq.inputs[1:]:
-        return _fill_slice(out, inputs[0], _tuple(eq.params["index"]))
-
-    def call() -> None:
-        result = eq.op.function(*inputs, **eq.params)
-        for place, value in zip(outs, result if eq.several else (result,), strict=True):
-            np.copyto(place, value, casting="unsafe")
-
-    return call
-
-
-def _matmul(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> Step:
-    """Multiply; a batch with one matrix is one product, and NumPy's loop over small ones is avoided."""
-    if x.ndim > 2 and y.ndim == 2 and x.flags.c_contiguous and out.flags.c_contiguous and x.size and out.size:
-        x, out = x.reshape(-1, x.shape[-1]), out.reshape(-1, out.shape[-1])
-    return partial(np.matmul, x, y, out=out)
-
-
-class Flag:
-    """Set by NumPy when an operation of the run made a NaN out of numbers."""
-
-    raised = False
-
-    def __call__(self, kind: str, flag: int) -> None:
-        self.raised = True
-
-
-def _zero_stays_zero(invalid: Flag, came: Any, gradient: np.ndarray, out: np.ndarray) -> Step:
-    same = gradient.__array_interface__["data"] == out.__array_interface__["data"]
-
-    def correct() -> None:
-        if not same:
-            np.copyto(out, gradient)
-        if invalid.raised:
-            np.copyto(out, 0, where=np.isnan(out) & (came == 0))
-
-    return correct
-
-
-def _where(condition: np.ndarray, x: Any, y: Any, out: np.ndarray) -> Step:
-    def where() -> None:
-        np.copyto(out, y, casting="unsafe")
-        np.copyto(out, x, where=condition, casting="unsafe")
-
-    return where
-
-
-def _tuple(index: Any) -> tuple[Any, ...]:
-    return index if isinstance(index, tuple) else (index,)
-
-
-def _fill_slice(out: np.ndarray, g: np.ndarray, index: Any) -> Step:
-    part = out[(*index, ...) if Ellipsis not in index else index]
-
-    def fill() -> None:
-        out.fill(0)
-        np.copyto(part, g)
-
-    return fill
+    return call_of(memory.invalid, memory.array, eq)
 
 
 def is_done_in_place(memory: Memory, eq: Equation) -> bool:
     """Tell whether all parts of a concatenation are computed where the whole lies."""
     if eq.op is not CONCATENATE or eq.params.get("axis", 0) is None:
         return False
-    return not _copies(eq, [memory.array(a) for a in eq.inputs], memory.array(eq.outs[0]))
-
-
-def _concatenate(eq: Equation, parts: list[np.ndarray], out: np.ndarray) -> Step:
-    copies = _copies(eq, parts, out)
-
-    def copy() -> None:
-        for target, part in copies:
-            np.copyto(target, part)
-
-    return copy
-
-
-def _copies(eq: Equation, parts: list[np.ndarray], out: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the parts that were not computed in their place, each after its place."""
-    axis, start, copies = eq.params.get("axis", 0), 0, []
-    for part in parts:
-        n = part.shape[axis]
-        index = [slice(None)] * out.ndim
-        index[axis] = slice(start, start + n)
-        target = out[tuple(index)]
-        if target.__array_interface__["data"] != part.__array_interface__["data"]:
-            copies.append((target, part))
-        start += n
-    return copies
+    return not not_in_place(eq, [memory.array(a) for a in eq.inputs], memory.array(eq.outs[0]))
