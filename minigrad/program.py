@@ -125,28 +125,25 @@ def validate(program: Program) -> Program:
 
     Called at the end of every pass that makes or rewrites a program.
     """
-    defined: set[Var] = set()
-    for var in program.inputs:
-        assert var not in defined, f"{program.name}: an input appears twice"
-        defined.add(var)
+    defined: set[Atom] = set(program.inputs)
+    assert len(defined) == len(program.inputs), f"{program.name}: an input appears twice"
     for eq in program.equations:
         for atom in eq.inputs:
-            known = isinstance(atom, Const) or atom in defined
+            known = atom in defined or isinstance(atom, Const)
             assert known, f"{program.name}: {eq.op.name} uses an undefined variable"
-        for out in eq.outs:
-            assert out not in defined, f"{program.name}: {eq.op.name} defines a variable twice"
-            defined.add(out)
+        assert defined.isdisjoint(eq.outs), f"{program.name}: {eq.op.name} defines a variable twice"
+        defined.update(eq.outs)
     for atom in program.outputs:
         assert isinstance(atom, Const) or atom in defined, f"{program.name}: an output is undefined"
     return program
 
 
 def without_dead_code(program: Program) -> Program:
-    """Drop the equations that no output needs."""
-    needed = {atom for atom in program.outputs if isinstance(atom, Var)}
+    """Drop the equations that no output needs. What is left of a valid program is valid."""
+    needed = set(program.outputs)
     kept = []
     for eq in reversed(program.equations):
-        if eq.op.kind == "effect" or any(out in needed for out in eq.outs):
+        if eq.op.kind == "effect" or not needed.isdisjoint(eq.outs):
             kept.append(eq)
-            needed.update(atom for atom in eq.inputs if isinstance(atom, Var))
-    return validate(Program(program.inputs, tuple(reversed(kept)), program.outputs, program.name, program.notes))
+            needed.update(eq.inputs)
+    return Program(program.inputs, tuple(reversed(kept)), program.outputs, program.name, program.notes)

@@ -74,7 +74,9 @@ class Rewriter:
 
     def keep(self, eq: Equation) -> None:
         """Add an equation of the old program, on the new atoms."""
-        self.add(replace(eq, inputs=tuple(map(self.now, eq.inputs))))
+        if not self.replaced.keys().isdisjoint(eq.inputs):
+            eq = replace(eq, inputs=tuple(map(self.now, eq.inputs)))
+        self.add(eq)
 
     def done(self) -> Program:
         """Return the new program."""

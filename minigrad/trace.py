@@ -115,7 +115,7 @@ class Trace(Tape):
         atoms = tuple(self.atom(x) for x in inputs)
         params = {name: self.plain_parameter(value) for name, value in params.items()}
         out = op.function(*(x._value if isinstance(x, Recorded) else x for x in inputs), **params)
-        line = self.line or (None if frame is None else source_line(frame.f_code, frame.f_lasti))
+        line = self.line or (None if frame is None else SourceLine(frame.f_code.co_filename, frame.f_lineno))
         several = isinstance(out, (tuple, list))
         results = [self._new(value) for value in (out if several else (out,))]
         outs = tuple(self.vars[r._slot] for r in results)

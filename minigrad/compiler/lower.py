@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -45,7 +46,9 @@ class Rewriter:
 
     def inputs(self, eq: Equation) -> tuple[Atom, ...]:
         """Return what stands for the inputs of an equation of the old program."""
-        return tuple(self.replaced.get(a, a) for a in eq.inputs)
+        if self.replaced.keys().isdisjoint(eq.inputs):
+            return eq.inputs
+        return tuple([self.replaced.get(a, a) for a in eq.inputs])
 
     def let(self, old: Var, new: Atom) -> None:
         """Say that `new` replaces `old` from here on."""
@@ -58,7 +61,8 @@ class Rewriter:
 
     def keep(self, eq: Equation) -> None:
         """Add an equation of the old program, on the new atoms."""
-        self.equations.append(Equation(eq.outs, eq.op, self.inputs(eq), eq.params, eq.source, eq.several))
+        inputs = self.inputs(eq)
+        self.equations.append(eq if inputs is eq.inputs else replace(eq, inputs=inputs))
 
     def done(self) -> Program:
         """Return the new program."""

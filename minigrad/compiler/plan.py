@@ -210,19 +210,15 @@ def _is_read_before(p: Plan, group: Group, output: Atom, buffer: Buffer, view: V
 
 def _allocate(p: Plan) -> None:
     """Give every arena buffer its place: the lowest that is free during its whole life, the largest first."""
-    buffers = {v.buffer for v in p.views.values() if v.buffer.kind == "arena" and v.buffer.first >= 0}
+    buffers = dict.fromkeys(v.buffer for v in p.views.values() if v.buffer.kind == "arena" and v.buffer.first >= 0)
+    sizes = {b: -(-b.size * b.dtype.itemsize // ALIGNMENT) * ALIGNMENT for b in buffers}
     placed = np.zeros((4, len(buffers)), np.int64)  # first and last step, start and end: many are compared at once
-
-    def n_bytes(b: Buffer) -> int:
-        return -(-b.size * b.dtype.itemsize // ALIGNMENT) * ALIGNMENT
-
-    for i, b in enumerate(sorted(buffers, key=lambda b: (-n_bytes(b), b.first))):
+    for i, b in enumerate(sorted(buffers, key=lambda b: (-sizes[b], b.first))):
         first, last, starts, ends = placed[:, :i]
-        start, meets = 0, (first <= b.last) & (b.first <= last)
-        for low, high in sorted(zip(starts[meets].tolist(), ends[meets].tolist(), strict=True)):
-            if start + n_bytes(b) <= low:
-                break
-            start = max(start, high)
-        b.start = start
-        placed[:, i] = b.first, b.last, start, start + n_bytes(b)
-        p.arena = max(p.arena, start + n_bytes(b))
+        meets = np.flatnonzero((first <= b.last) & (b.first <= last))
+        meets = meets[np.argsort(starts[meets])]
+        below = np.maximum.accumulate(np.append(0, ends[meets]))  # how far those before each reach, and all
+        fits = below[:-1] + sizes[b] <= starts[meets]
+        b.start = int(below[np.argmax(fits) if fits.any() else -1])
+        placed[:, i] = b.first, b.last, b.start, b.start + sizes[b]
+    p.arena = int(placed[3].max(initial=0))

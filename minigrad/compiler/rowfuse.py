@@ -7,6 +7,7 @@ use) or over all the rows (their result is there when the loop has ended).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Container
 from dataclasses import dataclass, field
 
@@ -107,18 +108,21 @@ def group(program: Program, sums: bool = True) -> list[Group]:
     """
     groups: list[Group] = []
     maker: dict[Var, int] = {}  # the group whose result a variable is, or looks at
-    alone = [eq for eq in program.equations if domain_of(eq) is None or eq.op in VIEWS]
+    made: dict[int, list[Var]] = defaultdict(list)  # and the variables of which a group is the maker
+    domains = [domain_of(eq) for eq in program.equations]
+    alone = [eq for eq, d in zip(program.equations, domains, strict=True) if d is None or eq.op in VIEWS]
     written = {a for eq in alone for a in eq.inputs}  # what loops cannot keep to themselves
     viewed: set[Var] = set()
-    for eq in program.equations:
+    for eq, domain in zip(program.equations, domains, strict=True):
         sources = {maker[a] for a in eq.inputs if a in maker}
         if eq.op in VIEWS and not eq.several:
             for out in eq.outs:
                 viewed.add(out)
                 if sources:
                     maker[out] = next(iter(sources))
+                    made[maker[out]].append(out)
             continue
-        wanted = domain_of(eq) if sums or reduction_axis(eq) not in ("rows", "all") else None
+        wanted = domain if sums or reduction_axis(eq) not in ("rows", "all") else None
         home = _home(eq, wanted, groups, maker, viewed, sources, written) if wanted is not None else None
         if home is None:
             groups.append(Group(wanted))
@@ -136,7 +140,8 @@ def group(program: Program, sums: bool = True) -> list[Group]:
                 between = any(groups[q].needs >> s & 1 for q in sources)
                 if combined and not looked and not between and _can_merge(groups, home, s, maker):
                     _merge(groups, home, s)
-                    maker = {v: home if g == s else g for v, g in maker.items()}
+                    maker.update(dict.fromkeys(made[s], home))
+                    made[home] += made.pop(s)
                     sources = sources - {s} | {home}
         target.equations.append(eq)
         if wanted is not None and reduction_axis(eq) in ("rows", "all"):
@@ -146,8 +151,8 @@ def group(program: Program, sums: bool = True) -> list[Group]:
             needed |= groups[s].needs | 1 << s
             groups[s].needed = True
         _add_needs(groups, home, needed)
-        for out in eq.outs:
-            maker[out] = home
+        maker.update(dict.fromkeys(eq.outs, home))
+        made[home] += eq.outs
     return _ordered(groups)
 
 
