@@ -1,4 +1,7 @@
-"""Compiled functions on disk: each module of kernels is a file of its own, named by its content."""
+"""Compiled functions on disk: each kernel is a file of its own, named by what its code depends on.
+
+Kernels are kept as the object code of their machine. The functions that `loops` has are kept by numba.
+"""
 
 from __future__ import annotations
 
@@ -6,41 +9,84 @@ import functools
 import hashlib
 import importlib.util
 import os
+import re
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+from minigrad.compiler.kernel_compiler import compile_source, cpu, target
 
 __all__ = ["cache_folder", "kernel_module", "shipped"]
 
-_HEADER = '''"""A kernel written by minigrad, for its functions of version {version}."""
-
-from math import cos, sin, sqrt
-
-import numpy as np
-from numba import cfunc, types
-
-from minigrad.compiler.native import load, place, plus, pointer, store
-from minigrad.compiler.vector_math import erf, exp, expm1, log, log1p, maximum, minimum, tanh
-
-f4, f8, i8, i4, b1 = np.float32, np.float64, np.int64, np.int32, np.bool_
-INF, NAN = np.inf, np.nan
-kernel = cfunc(
-    types.void(types.int64, types.int64, types.int64, types.int64),
-    cache=True,
-    error_model="numpy",
-    fastmath={{"contract"}},
-    _nrt=False,  # no memory is allocated
-)
-'''
-
+# What compiled code depends on, besides its own source.
+_SOURCES = ("kernel_compiler", "vector_math", "llvm_value", "native", "register_tile")
 
 _loaded: dict[str, ModuleType] = {}
 
 
-def kernel_module(kernel: str) -> ModuleType:
-    """Return the module of a kernel: from this process, from disk, or made now."""
-    return _module("kernel", _HEADER.format(version=_math_version()) + kernel)
+@dataclass(frozen=True)
+class Function:
+    """A compiled function, which is to be called by its address."""
+
+    address: int
+
+
+@functools.cache
+def kernel_module(source: str) -> SimpleNamespace:
+    """Return the functions of a kernel, by name: from this process, from disk, or made now."""
+    key = "\n".join([source, _math_version(), _machine()])
+    name = f"kernel_{hashlib.sha256(key.encode()).hexdigest()[:24]}"
+    path = cache_folder() / f"{name}.o"
+    code = _read(path)
+    if code is None:
+        code = compile_source(source, name)
+        _write(path, hashlib.sha256(code).digest() + code)
+    return _in_memory(name, code, source)
+
+
+def _read(path: Path) -> bytes | None:
+    """Return the code in a file, unless it is not what was written there."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    return data[32:] if hashlib.sha256(data[32:]).digest() == data[:32] else None
+
+
+def _write(path: Path, data: bytes) -> None:
+    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
+        file.write(data)
+    os.replace(file.name, path)  # another process may be doing the same
+
+
+@functools.cache
+def _machine() -> str:
+    """Return what code depends on besides its source and ours."""
+    import llvmlite
+    from llvmlite import binding
+
+    return "\n".join([llvmlite.__version__, str(binding.llvm_version_info), binding.get_default_triple(), *cpu()])
+
+
+def _in_memory(name: str, code: bytes, source: str) -> SimpleNamespace:
+    from llvmlite import binding
+
+    engine = _engine()
+    engine.add_object_file(binding.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    functions = re.findall(r"^def (\w+)", source, re.MULTILINE)
+    return SimpleNamespace(**{f: Function(engine.get_function_address(f"{name}_{f}")) for f in functions})
+
+
+@functools.cache
+def _engine() -> Any:
+    """Return what makes code run; the code lives as long as the process."""
+    from llvmlite import binding
+
+    return binding.create_mcjit_compiler(binding.parse_assembly(""), target())
 
 
 @functools.cache
@@ -61,9 +107,7 @@ def _module(kind: str, source: str) -> ModuleType:
 def _math_version() -> str:
     """Return a digest of the functions that kernels import: numba's cache does not notice when these change."""
     folder = Path(__file__).parent
-    code = b"".join(
-        (folder / name).read_bytes() for name in ("vector_math.py", "llvm_value.py", "native.py", "register_tile.py")
-    )
+    code = b"".join((folder / f"{name}.py").read_bytes() for name in _SOURCES)
     return hashlib.sha256(code).hexdigest()[:12]
 
 
@@ -72,9 +116,7 @@ def _load(name: str, source: str) -> ModuleType:
     folder = cache_folder()
     path = folder / f"{name}.py"
     if not path.exists():
-        with tempfile.NamedTemporaryFile("w", dir=folder, suffix=".tmp", delete=False) as file:
-            file.write(source)
-        os.replace(file.name, path)  # another process may be doing the same
+        _write(path, source.encode())
     spec = importlib.util.spec_from_file_location(f"minigrad_kernels.{name}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

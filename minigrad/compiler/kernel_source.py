@@ -1,4 +1,4 @@
-"""Writing the loop of a row program as Python source, for numba to compile.
+"""Writing the loop of a row program as Python source, for `kernel_compiler`.
 
 Shapes, strides and offsets are literals in the source, so that the compiler sees plain loops over contiguous memory.
 A row is gone through in stages, one more after each reduction over it: what a later stage needs of an earlier one is
@@ -25,7 +25,7 @@ from minigrad.program import Atom, Equation, Var
 
 __all__ = ["Kernel", "write_kernel"]
 
-TYPES = {"float32": "f4", "float64": "f8", "int64": "i8", "int32": "i4", "bool": "b1"}
+TYPES = {np.dtype(name): name for name in ("f4", "f8", "i8", "i4")} | {np.dtype(bool): "b1"}
 WHERE = OPS[np.where]
 ENOUGH_WORK = 15_000  # elements times equations: a few microseconds, where sharing begins to pay
 PIECE = 4096  # numbers of a row that are added in its own type; these sums are added in float64
@@ -164,9 +164,9 @@ class _KernelWriter:
         known = len(self._buffers)
         numbers = [f"{name.upper()} = {known + i}" for i, name in enumerate(names)]
         numbers.append(f"MEMORIES = {known + len(names)}")
-        source = [*numbers, "", "", "@kernel", "def run(part, parts, scratch, table):", *_indent(lines)]
+        source = [*numbers, "", "", "def run(part, parts, scratch, table):", *_indent(lines)]
         if self.partial:
-            source += ["", "", "@kernel", "def finish(part, parts, scratch, table):", *_indent(self._finish())]
+            source += ["", "", "def finish(part, parts, scratch, table):", *_indent(self._finish())]
         partial = [self.threads * self._each(v) * v.dtype.itemsize for v in self.partial]
         size = sum(self._padded(v) for v in self.scratch)
         return Kernel("\n".join(source) + "\n", self.places, partial, shared, size)
@@ -184,17 +184,17 @@ class _KernelWriter:
         return next((axis for axis, n in enumerate(self.rows) if n >= self.threads), None)
 
     def _tables(self) -> list[str]:
-        types = [TYPES[b.dtype.name] for b, _ in self.places]
+        types = [TYPES[b.dtype] for b, _ in self.places]
         lines = [f"m{i} = pointer(table, {i}, {type_})" for i, type_ in enumerate(types)]
         return lines + [
-            f"{name} = pointer(table, {len(self.places) + i}, {TYPES[v.dtype.name]})"
+            f"{name} = pointer(table, {len(self.places) + i}, {TYPES[v.dtype]})"
             for i, (v, name) in enumerate(self.partial.items())
         ]
 
     def _scratch(self) -> list[str]:
         lines, start = [], 0
         for v, name in self.scratch.items():
-            lines.append(f"{name} = place(scratch + {start}, {TYPES[v.dtype.name]})")
+            lines.append(f"{name} = place(scratch + {start}, {TYPES[v.dtype]})")
             start += self._padded(v)
         return lines
 
@@ -211,11 +211,11 @@ class _KernelWriter:
         for v in self.group.late:
             memory, start = self._total(v)
             if self.reduces[v] == "rows":
-                zero = self._store(memory, f"{start} + j", f"{TYPES[v.dtype.name]}(0)")
+                zero = self._store(memory, f"{start} + j", f"{TYPES[v.dtype]}(0)")
                 before += [f"for j in range({self.n}):", f"    {zero}"]
             else:
                 before.append(f"{self._late(v)} = {self._identity(v, 'f8')}")
-                after.append(self._store(memory, start, f"{TYPES[v.dtype.name]}({self._late(v)})"))
+                after.append(self._store(memory, start, f"{TYPES[v.dtype]}({self._late(v)})"))
         return before, after
 
     def _total(self, v: Var) -> tuple[int | str, str]:
@@ -228,7 +228,7 @@ class _KernelWriter:
         """Return the code that adds up what the parts have reduced, in order."""
         lines = self._tables()
         for v, name in self.partial.items():
-            type_, n = TYPES[v.dtype.name], self.n if self.reduces[v] == "rows" else 1
+            type_, n = TYPES[v.dtype], self.n if self.reduces[v] == "rows" else 1
             lines += [f"for j in range({n}):", f"    total = {self._load(name, 'j')}"]
             for part in range(1, self.threads):
                 lines.append(
@@ -304,7 +304,7 @@ class _KernelWriter:
             out = eq.outs[0]
             if out in self.reduces:
                 value = self._value(eq.inputs[0], local, body)
-                kind, type_ = self.reduces[out], TYPES[out.dtype.name]
+                kind, type_ = self.reduces[out], TYPES[out.dtype]
                 if kind == "rows":
                     memory, start = self._total(out)
                     total = self._load(memory, f"{start} + j")
@@ -336,7 +336,7 @@ class _KernelWriter:
         low, high = self.span
         if not first or not long:
             return [*before, *first, f"for j in range({low}, {high}):", *_indent(body), *after]
-        piece = [*first, f"for j in range(j0, min(j0 + {PIECE}, {high})):", *_indent(body), *last]
+        piece = [*first, f"for j in range(j0, minimum(j0 + {PIECE}, {high})):", *_indent(body), *last]
         return [*before, f"for j0 in range({low}, {high}, {PIECE}):", *_indent(piece), *after]
 
     def _needed_later(self, v: Var, stage: int) -> bool:
@@ -372,16 +372,13 @@ class _KernelWriter:
             kind = np.result_type(*(a.value if is_scalar(a) else a.dtype for a in eq.inputs))  # type: ignore[union-attr]
         else:
             kind = out.dtype
-        type_ = TYPES[np.dtype(kind).name]
-        if np.dtype(kind).kind != "f":
-            template = template.replace("maximum(", "max(").replace("minimum(", "min(")  # integers know no NaN
+        type_ = TYPES[np.dtype(kind)]
         first = 1 if eq.op is WHERE else 0
         typed = [
             v if i < first or (not is_scalar(a) and a.dtype == kind) else f"{type_}({v})"
             for i, (a, v) in enumerate(zip(eq.inputs, values, strict=True))
         ]
-        text = template.format(*typed).replace("T(", f"{type_}(")
-        return f"{type_}({text})" if out.dtype.kind == "i" else text  # numba computes with 64 bits
+        return template.format(*typed).replace("T(", f"{type_}(")
 
 
 def _span(axis: int | None, lengths: tuple[int, ...]) -> list[str]:
