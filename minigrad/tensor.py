@@ -20,6 +20,7 @@ from minigrad.leaving import refusal
 from minigrad.op import COMPOSITES, OPS, Op, Recorded
 from minigrad.rules import index as indexing
 from minigrad.rules.unsupported import METHODS
+from minigrad.shapes import shape_of
 from minigrad.views import is_already_there, joined, written
 
 __all__ = ["Tensor", "dtype_of", "plain", "trace_below"]
@@ -169,7 +170,7 @@ class Tensor(Recorded):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return np.shape(self._value)
+        return shape_of(self._value)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -177,7 +178,7 @@ class Tensor(Recorded):
 
     @property
     def ndim(self) -> int:
-        return np.ndim(self._value)
+        return len(shape_of(self._value))
 
     @property
     def size(self) -> int:

@@ -91,3 +91,67 @@ def test_sum_to_refuses_what_does_not_fit(came, wanted):
 def test_sum_to_keeps_what_fits():
     g = np.ones((2, 3))
     assert sum_to(g, (2, 3)) is g
+
+
+LAYOUTS = {
+    "C": lambda g: g,
+    "permuted": lambda g: np.ascontiguousarray(np.swapaxes(g, 0, -1)).swapaxes(0, -1),
+    "broadcast": lambda g: np.broadcast_to(g[:1], g.shape),
+    "reversed": np.flip,
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
+@pytest.mark.parametrize(
+    ("came", "wanted"),
+    [
+        ((40, 30, 12), (12,)),
+        ((40, 30, 12), (1, 12)),
+        ((40, 30, 12), (40, 30, 1)),
+        ((40, 30, 12), (40, 1, 12)),
+        ((40, 30, 12), (30, 1)),
+        ((40, 30, 12), ()),
+        ((3, 5000), (3, 1)),
+        ((5000,), ()),
+        ((5000,), (1,)),
+    ],
+)
+def test_sum_to_of_large_arrays(came, wanted, dtype, layout):
+    g = LAYOUTS[layout](np.random.default_rng(0).normal(size=came).astype(dtype))
+    summed = sum_to(g, wanted)
+    assert (summed.shape, summed.dtype) == (wanted, dtype)
+    axes = broadcast_axes(came, wanted)
+    exact = np.sum(g, axis=axes, dtype=np.result_type(dtype, np.float64)).reshape(wanted)
+    size = np.sum(np.abs(g), axis=axes, dtype=np.float64).reshape(wanted)
+    assert np.all(np.abs(summed - exact) <= 16 * np.finfo(dtype).eps * size)
+
+
+@pytest.mark.parametrize("wanted", [(100,), (80, 1)])
+def test_sum_to_of_large_arrays_adds_what_is_not_finite(wanted):
+    g = np.random.default_rng(0).normal(size=(80, 100))
+    g[3, 4], g[5, 6], g[7, 6], g[7, 8] = np.nan, np.inf, -np.inf, np.inf
+    with np.errstate(invalid="ignore"):
+        summed, added = sum_to(g, wanted), np.sum(g, axis=broadcast_axes(g.shape, wanted)).reshape(wanted)
+    np.testing.assert_allclose(summed, added, rtol=1e-12)
+
+
+def test_a_batch_times_a_matrix_is_one_product():
+    """The value that the tape computes is NumPy's, in memory that the user cannot reach."""
+    rng = np.random.default_rng(0)
+    batch, matrix = rng.normal(size=(4, 5, 3)), rng.normal(size=(3, 2))
+    for x, y in [
+        (batch, matrix),
+        (np.swapaxes(batch, 0, 1), matrix),
+        (batch[:0], matrix),
+        (batch, matrix[:, :0]),
+        (batch[:, :, :0], matrix[:0]),
+        (batch, np.array([[1, 2], [3, 4], [5, 6]])),
+        (batch.astype(np.float32), matrix),
+    ]:
+        out, _ = minigrad.vjp(lambda x, y=y: x @ y, x)
+        assert (out.shape, out.dtype) == ((x @ y).shape, (x @ y).dtype)
+        np.testing.assert_allclose(out, x @ y, rtol=1e-14)
+    with pytest.raises(ValueError, match="mismatch in its core dimension"):
+        minigrad.vjp(lambda x: x @ matrix.T, batch)
+    minigrad.vjp(lambda x: np.testing.assert_equal((x @ matrix)._foreign, False), batch)
