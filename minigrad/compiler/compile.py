@@ -194,7 +194,7 @@ class Executable:
         self.inputs = self.program.inputs
         self.places = [i for i, x in enumerate(tree.leaves(args)) if isinstance(x, (np.ndarray, np.generic))]
         self.donated = _pair(self.program, args, donate)
-        self.plan = plan(self.program, orders, sums=backend == "numba", donated=self.donated)
+        self.plan = plan(self.program, orders, kernels=backend == "numba", donated=self.donated)
         views = self.plan.views
         self.owned = {v for out, v in self.donated.items() if views[out].is_same(views[v])}
         self.in_place = {out: self.inputs.index(v) for out, v in self.donated.items() if v in self.owned}

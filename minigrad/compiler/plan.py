@@ -24,6 +24,7 @@ __all__ = ["Plan", "plan"]
 
 CONCATENATE, MATMUL, WHERE = OPS[np.concatenate], OPS[np.matmul], OPS[np.where]
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
+LARGE = 2_000_000  # bytes: more than the caches of a core hold
 
 
 @dataclass
@@ -44,20 +45,21 @@ class Plan:
         return "\n".join(lines)
 
 
-def plan(program: Program, orders: Orders, sums: bool = True, donated: dict[Atom, Var] | None = None) -> Plan:
+def plan(program: Program, orders: Orders, kernels: bool = True, donated: dict[Atom, Var] | None = None) -> Plan:
     """Plan a lowered program.
 
     Parameters
     ----------
     orders
         Arrays that are kept in another order than C order, from `materialise`.
-    sums
-        Whether row programs may reduce over their rows.
+    kernels
+        Whether row programs become kernels, which may reduce over their rows, and for which computing an element
+        again costs less than fetching it from memory. With NumPy that only pays for large arrays.
     donated
         Outputs that are written into inputs, which the program may overwrite.
     """
-    groups = group(program, sums)
-    recompute(program, groups)
+    groups = group(program, sums=kernels)
+    recompute(program, groups, least=0 if kernels else LARGE)
     views: dict[Atom, View] = {v: contiguous(v.shape, Buffer(v.dtype, prod(v.shape), "input")) for v in program.inputs}
     step_of = {out: i for i, g in enumerate(groups) for out in g.results}
     joined = _written_in_place(program, groups, step_of)
@@ -86,7 +88,7 @@ def plan(program: Program, orders: Orders, sums: bool = True, donated: dict[Atom
         else:
             if (
                 eq.op is zero_stays_zero
-                and not sums
+                and not kernels
                 and alone[eq.inputs[1]] == 1
                 and eq.inputs[1].shape == eq.outs[0].shape
             ):

@@ -21,12 +21,16 @@ MOST_EQUATIONS = 8  # done again for one array
 SMALL = 8  # an array smaller than this share is kept without asking
 
 
-def recompute(program: Program, groups: list[Group]) -> None:
-    """Change groups so that they compute elementwise results of earlier groups again, where these need not be kept."""
+def recompute(program: Program, groups: list[Group], least: int = 0) -> None:
+    """Change groups so that they compute elementwise results of earlier groups again, where these need not be kept.
+
+    Results of less than `least` bytes are kept all the same.
+    """
     pass_ = _Recompute(program, groups)
     for i, group in enumerate(groups):
         for eq in group.equations:
-            if group.domain is not None and eq.op in ELEMENTWISE:
+            out = eq.outs[0]
+            if group.domain is not None and eq.op in ELEMENTWISE and prod(out.shape) * out.dtype.itemsize >= least:
                 pass_.consider(i, eq)
 
 
