@@ -11,13 +11,14 @@ import numpy as np
 from minigrad import tree
 from minigrad.errors import MinigradError
 from minigrad_nn.extras import require
-from minigrad_nn.init import template
+from minigrad_nn.init import init, template
 from minigrad_nn.model import Config, ConfigError
 from minigrad_nn.tokenizer import CharacterTokenizer, TokenizerError
 
-__all__ = ["Checkpoint", "CheckpointError", "load", "save"]
+__all__ = ["Checkpoint", "CheckpointError", "extend", "file_of", "load", "save"]
 
 FORMAT = "minigrad-1"
+FILE = "model.safetensors"  # in a folder
 
 
 class CheckpointError(MinigradError, ValueError):
@@ -58,8 +59,14 @@ def save(path: str | Path, checkpoint: Checkpoint) -> None:
     _replace(Path(path), content)
 
 
+def file_of(path: str | Path) -> Path:
+    """Return the file of a checkpoint that is named by its file or by its folder."""
+    path = Path(path)
+    return path / FILE if path.is_dir() else path
+
+
 def load(path: str | Path) -> Checkpoint:
-    """Read a checkpoint.
+    """Read a checkpoint: a file, or `model.safetensors` in a folder.
 
     Raises
     ------
@@ -69,6 +76,7 @@ def load(path: str | Path) -> Checkpoint:
         If safetensors is not installed.
     """
     safetensors = require("safetensors", "loading a checkpoint")
+    path = file_of(path)
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
@@ -97,6 +105,25 @@ def load(path: str | Path) -> Checkpoint:
             f"the tokenizer of {path} has {tokenizer.vocab_size} tokens and its config {config.vocab_size}"
         )
     return Checkpoint(_fit(arrays, config, path), config, tokenizer, step)
+
+
+def extend(checkpoint: Checkpoint, text: str, rng: np.random.Generator) -> Checkpoint:
+    """Return the checkpoint with tokens for all characters of a text as well.
+
+    The new rows of the embedding (and columns of a head that is not tied to it) are drawn as `init` draws them;
+    all other parameters are those of before. Where no character is new, nothing changes.
+    """
+    tokenizer = CharacterTokenizer.of(checkpoint.tokenizer.characters + text)
+    config = dataclasses.replace(checkpoint.config, vocab_size=tokenizer.vocab_size)
+    params = checkpoint.params
+    drawn = init(config, rng, params["embedding"].dtype)
+    known = tokenizer.encode(checkpoint.tokenizer.characters)  # a token is a place in the alphabet: old ones move
+    extended = params | {"embedding": drawn["embedding"]}
+    extended["embedding"][known] = params["embedding"]
+    if not config.tied:
+        extended["head"] = drawn["head"]
+        extended["head"][:, known] = params["head"]
+    return Checkpoint(extended, config, tokenizer, checkpoint.step)
 
 
 def _fit(arrays: dict[str, np.ndarray], config: Config, path: str | Path) -> dict[str, Any]:

@@ -79,6 +79,11 @@ def train(
 
     Parameters
     ----------
+    params
+        What to start from: `init(config, rng)`, or the parameters of a checkpoint (`load`, and `extend` where the
+        text has new characters), with its config and its tokenizer. The optimiser's memory and the learning rate
+        start anew, and the steps are counted from here; with the seed of an earlier run the same places of the text
+        are drawn.
     show
         Whether to show a progress bar with loss, tokens per second and time left, on standard error.
     compiled

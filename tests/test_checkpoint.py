@@ -10,10 +10,10 @@ import pytest
 
 from minigrad import tree
 from minigrad_nn import checkpoint
-from minigrad_nn.checkpoint import Checkpoint, CheckpointError, load, save
+from minigrad_nn.checkpoint import Checkpoint, CheckpointError, extend, load, save
 from minigrad_nn.extras import MissingExtraError, require
 from minigrad_nn.init import init
-from minigrad_nn.model import Config
+from minigrad_nn.model import Config, logits
 from minigrad_nn.tokenizer import CharacterTokenizer
 from numeric import assert_close
 
@@ -91,11 +91,51 @@ def test_a_file_of_another_kind_is_refused_by_name(tmp_path):
         load(path)
 
 
-def test_a_missing_file_and_a_folder_are_refused_by_name(tmp_path):
+def test_a_folder_stands_for_the_file_in_it(tmp_path):
+    save(tmp_path / "model.safetensors", example())
+    assert checkpoint.file_of(tmp_path) == tmp_path / "model.safetensors"
+    assert_close(load(tmp_path).params, load(tmp_path / "model.safetensors").params, 0.0)
+
+
+def test_missing_and_unreadable_files_are_refused_by_name(tmp_path):
     with pytest.raises(CheckpointError, match=r"there is no checkpoint .*nowhere"):
         load(tmp_path / "nowhere")
-    with pytest.raises(CheckpointError, match=f"cannot read the checkpoint {tmp_path}"):
+    with pytest.raises(CheckpointError, match=f"there is no checkpoint {tmp_path / 'model.safetensors'}"):
         load(tmp_path)
+    (tmp_path / "model.safetensors").mkdir()
+    with pytest.raises(CheckpointError, match=f"cannot read the checkpoint {tmp_path / 'model.safetensors'}"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_new_characters_get_tokens_and_the_old_ones_keep_their_logits(tied):
+    """Token numbers move, since the alphabet is in order; what the model says of the old characters does not."""
+    before = example(tied=tied)
+    after = extend(before, "aüAa", np.random.default_rng(1))
+    assert after.tokenizer.characters == "".join(sorted(TOKENIZER.characters + "üA"))
+    assert (after.config.vocab_size, after.step) == (9, 123)
+    text = "ab é🙂"
+    old = logits(before.params, before.tokenizer.encode(text)[None], before.config)
+    new = logits(after.params, after.tokenizer.encode(text)[None], after.config)
+    np.testing.assert_allclose(new[..., after.tokenizer.encode(TOKENIZER.characters)], old, rtol=1e-5, atol=1e-6)
+    drawn = after.params["embedding"][after.tokenizer.encode("Aü")]
+    assert drawn.dtype == np.float32 and np.all(drawn != 0)
+    assert len({leaf.tobytes() for leaf in after.params["embedding"]}) == 9
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_where_no_character_is_new_nothing_changes(tied):
+    before = example(np.float64, tied=tied)
+    after = extend(before, "abba", np.random.default_rng(1))
+    assert after[1:] == before[1:]
+    assert_close(after.params, before.params, 0.0)
+
+
+def test_extending_leaves_the_given_checkpoint_alone():
+    before = example()
+    after = extend(before, "xyz", np.random.default_rng(1))
+    after.params["embedding"][:] = 0
+    assert_close(before.params, example().params, 0.0)
 
 
 def write(path, params, metadata):

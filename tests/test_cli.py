@@ -1,16 +1,26 @@
 """The command line, from text to checkpoint to text, and its errors."""
 
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from minigrad_nn import checkpoint, cli
-from minigrad_nn.checkpoint import load
-from minigrad_nn.data import language_reference
+from minigrad_nn import train as module
+from minigrad_nn.checkpoint import Checkpoint, load
+from minigrad_nn.data import language_reference, split, windows
+from minigrad_nn.init import init
+from minigrad_nn.model import Config
+from minigrad_nn.optim import NonFiniteError
+from minigrad_nn.tokenizer import CharacterTokenizer
+from minigrad_nn.train import Recipe, evaluate, train
 
 ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 TINY = ["--layers", "1", "--width", "16", "--heads", "2", "--kv-heads", "1", "--head-dim", "8",
         "--context", "16", "--batch", "4"]
 
@@ -134,8 +144,131 @@ def test_ctrl_c_saves_a_checkpoint_and_exits_with_130(tmp_path, text, capsys, mo
     monkeypatch.setattr("minigrad.value_and_grad", interrupted)
     out = tmp_path / "out"
     assert cli.main(["train", "--text", str(text), "--out", str(out), *TINY]) == 130
-    assert "interrupted after 0 steps; they are saved in" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"interrupted after 0 steps; they are saved in {out / 'model.safetensors'}\n" in printed
+    assert f"add `--start {out / 'model.safetensors'} --out {out} --steps 1500` to the same command" in printed
+    assert "AdamW is not saved and starts anew" in printed
     assert load(out / "model.safetensors").step == 0
+
+
+# --- starting from a checkpoint
+
+
+OTHER = "Ein Satz über Zahlen: 1 + 1 = 2, und 2 + 2 = 4.\n" * 30          # "ü" is new to the language reference
+QUICK = ["--no-compile", "--steps", "20", "--batch", "4", "--rate", "1e-2"]
+
+
+@pytest.fixture
+def first(tmp_path, monkeypatch):
+    """A folder with checkpoints/ of a tiny model after 5 steps, mine.txt, and other.txt with new characters."""
+    monkeypatch.chdir(tmp_path)
+    known = language_reference()[:3000]
+    tokenizer = CharacterTokenizer.of(known)
+    config = Config(tokenizer.vocab_size, n_layer=1, width=16, n_head=2, n_kv_head=1, head_dim=8, context=16)
+    params = init(config, np.random.default_rng(0))
+    recipe = Recipe(steps=5, batch=4, rate=1e-2)
+    params = train(params, config, split(tokenizer.encode(known), 16), recipe, show=False, compiled=False).params
+    checkpoint.save("checkpoints/model.safetensors", Checkpoint(params, config, tokenizer, 5))
+    Path("mine.txt").write_text("".join(c for c in OTHER if c in tokenizer.characters), encoding="utf-8")
+    Path("other.txt").write_text(OTHER, encoding="utf-8")
+    return tmp_path
+
+
+def losses_on(path, text):
+    """Validation loss of a checkpoint on a text."""
+    loaded = load(path)
+    held_out = split(loaded.tokenizer.encode(Path(text).read_text(encoding="utf-8")), 16).validation
+    return evaluate(loaded.params, windows(held_out, 16, 16), loaded.config)
+
+
+def test_training_starts_from_a_checkpoint_as_the_readme_says(first, capsys):
+    command = re.search(r"`python -m minigrad_nn (train --start [^`]*)`", " ".join(README.split()))[1]
+    old = Path("checkpoints/model.safetensors").read_bytes()
+    assert cli.main([*shlex.split(command), *QUICK]) == 0
+    printed = capsys.readouterr().out
+    before = losses_on("checkpoints", "mine.txt")
+    assert f"start       checkpoints/model.safetensors after 5 steps; validation loss {before:.4f} nats" in printed
+    assert "new to it" not in printed
+    assert "saved       tuned/model.safetensors (25 steps in all)" in printed
+    assert losses_on("tuned", "mine.txt") < before - 0.5
+    assert load("tuned")[1:] == (*load("checkpoints")[1:3], 25)
+    assert Path("checkpoints/model.safetensors").read_bytes() == old
+
+
+def test_characters_that_the_checkpoint_does_not_know_are_named_and_learnt(first, capsys):
+    new = "".join(sorted(set(OTHER) - set(load("checkpoints").tokenizer.characters)))
+    assert "ü" in new
+    command = ["train", "--start", "checkpoints", "--text", "other.txt", "--out", "tuned", *QUICK]
+    assert cli.main(command) == 0
+    named = f"characters new to it, with embeddings drawn at random: {', '.join(map(repr, new))} ({len(new)})"
+    assert named in capsys.readouterr().out
+    tuned = load("tuned")
+    assert set(tuned.tokenizer.characters) == set(load("checkpoints").tokenizer.characters + new)
+    assert tuned.config.vocab_size == tuned.params["embedding"].shape[0] == tuned.tokenizer.vocab_size
+
+
+def test_of_many_new_characters_the_first_few_are_named():
+    assert cli.some(set("ba")) == "'a', 'b' (2)"
+    assert cli.some(set("abcdefghij")) == "'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', ... (10)"
+
+
+@pytest.mark.parametrize(("options", "says"), [
+    (["--width", "32", "--layers", "1", "--context", "64"],
+     "the model's sizes are those of checkpoints/model.safetensors; leave out --width 32 (the checkpoint has 16), "
+     "--context 64 (the checkpoint has 16)\n"),
+    (["--start", "nowhere"], "there is no checkpoint nowhere"),
+    ([], "the result would replace checkpoints/model.safetensors, which training starts from: choose another folder "
+         "with --out, or replace it at the end with --out checkpoints\n"),
+])
+def test_a_start_that_cannot_be_is_explained(first, capsys, options, says):
+    old = Path("checkpoints/model.safetensors").read_bytes()
+    assert cli.main(["train", "--start", "checkpoints", "--text", "mine.txt", *QUICK, *options]) == 1
+    printed = capsys.readouterr()
+    assert says in printed.err and printed.out == ""
+    assert Path("checkpoints/model.safetensors").read_bytes() == old
+
+
+def test_with_its_own_folder_as_out_the_start_is_replaced_only_by_a_whole_result(first, monkeypatch):
+    old = Path("checkpoints/model.safetensors").read_bytes()
+    command = ["train", "--start", "checkpoints", "--text", "mine.txt", "--out", "checkpoints", *QUICK]
+
+    def diverging(*args, **kwargs):
+        raise NonFiniteError("training diverged")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cli, "train", diverging)
+        assert cli.main(command) == 1
+    assert Path("checkpoints/model.safetensors").read_bytes() == old
+    assert cli.main(command) == 0
+    assert load("checkpoints").step == 25
+
+
+def test_an_interrupted_run_goes_on_as_its_message_says(first, capsys, monkeypatch):
+    """The options it names are added to the same command, equal sizes and all, and replace the checkpoint."""
+    command = ["train", "--start", "checkpoints", "--text", "mine.txt", "--out", "tuned", "--layers", "1", *QUICK]
+    draw, batches, seeds = module.random_batch, iter(range(100)), []
+
+    def interrupted(*args):
+        if next(batches) == 3:
+            raise KeyboardInterrupt
+        return draw(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "random_batch", interrupted)
+        assert cli.main(command) == 130
+    printed = capsys.readouterr().out
+    assert "interrupted after 3 steps (8 steps in all); they are saved in tuned/model.safetensors" in printed
+    added = re.search("add `(.*)` to the same command", printed)[1]
+    assert added == "--start tuned/model.safetensors --out tuned --steps 17"
+
+    def drawing(tokens, batch, context, rng):
+        seeds.append(rng.bit_generator.seed_seq.entropy)
+        return draw(tokens, batch, context, rng)
+
+    monkeypatch.setattr(module, "random_batch", drawing)
+    assert cli.main([*command, *shlex.split(added)]) == 0
+    assert seeds == [8] * 17                                        # not the batches of the first 8 steps
+    assert load("tuned").step == 5 + 20
 
 
 def test_ctrl_c_while_generating_exits_with_130(capsys, monkeypatch):
@@ -148,10 +281,10 @@ def test_ctrl_c_while_generating_exits_with_130(capsys, monkeypatch):
 
 
 def test_the_defaults_are_those_of_the_main_job():
-    options = vars(cli.parser().parse_args(["train"]))
-    wanted = {"text": None, "layers": 4, "width": 128, "heads": 4, "kv_heads": 2, "context": 64, "batch": 12,
-              "steps": 1500, "head_dim": 32}
-    assert {name: options[name] for name in wanted} == wanted
+    options = cli.parser().parse_args(["train"])
+    assert (options.text, options.start, options.batch, options.steps) == (None, None, 12, 1500)
+    config = cli.first_model(options, "text", None).config
+    assert config == Config(vocab_size=3, n_layer=4, width=128, n_head=4, n_kv_head=2, head_dim=32, context=64)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["generate", "--help"]])

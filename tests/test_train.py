@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import minigrad
 from minigrad import tree
 from minigrad_nn import model
 from minigrad_nn import train as module
-from minigrad_nn.data import language_reference, split, windows
+from minigrad_nn.data import language_reference, random_batch, split, windows
 from minigrad_nn.init import init
 from minigrad_nn.model import Config
 from minigrad_nn.optim import NonFiniteError, adamw
@@ -52,6 +53,16 @@ def test_a_run_repeats_with_its_seed_and_leaves_the_first_parameters_alone(param
     assert first.losses == again.losses != other.losses
     for old, copy in zip(tree.leaves(params), tree.leaves(copies), strict=True):
         np.testing.assert_array_equal(old, copy)
+
+
+def test_training_goes_on_from_the_parameters_it_is_given(params):
+    """The first loss is that of the parameters themselves, and a second run takes them further."""
+    first = train(params, CONFIG, PARTS, RECIPE, show=False, compiled=False)
+    ids, targets = random_batch(PARTS.train, RECIPE.batch, CONFIG.context, np.random.default_rng(7))
+    recipe = replace(RECIPE, seed=7)
+    second = train(first.params, CONFIG, PARTS, recipe, show=False, compiled=False)
+    assert second.losses[0] == float(model.loss(first.params, ids, targets, CONFIG))
+    assert second.validation[-1][1] < first.validation[-1][1]
 
 
 def test_everything_stays_float32(params):
