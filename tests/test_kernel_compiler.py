@@ -1,45 +1,16 @@
-"""The compiler of kernels: each construct of its language against NumPy, and code that is kept on disk."""
+"""The compiler of kernels: each construct of its language against NumPy, and sums of long rows."""
 
-import ctypes
+import math
+import re
 
 import numpy as np
 import pytest
 
 pytest.importorskip("numba")
 
-from minigrad.compiler import kernel_cache
-from minigrad.compiler.kernel_cache import kernel_module
-
-TYPES = {"f4": np.float32, "f8": np.float64, "i8": np.int64, "i4": np.int32, "b1": np.bool_}
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(kernel_cache, "cache_folder", lambda: tmp_path)
-    kernel_module.cache_clear()
-    yield tmp_path
-    kernel_module.cache_clear()
-
-
-def call(kernel, *arrays, part=0, parts=1):
-    table = np.array([a.ctypes.data for a in arrays], np.int64)
-    scratch = np.zeros(64, np.int64)
-    function = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(kernel.run.address)
-    function(part, parts, scratch.ctypes.data, table.ctypes.data)
-
-
-def elementwise(expression, *arrays, to):
-    """Compute an expression of a, b, ... for each element."""
-    names = "abc"[: len(arrays)]
-    kinds = [next(k for k, t in TYPES.items() if t == x.dtype) for x in arrays]
-    lines = [f"    m{i} = pointer(table, {i}, {kind})" for i, kind in enumerate([*kinds, to])]
-    lines.append(f"    for j in range({arrays[0].size}):")
-    n = len(arrays)
-    lines += [f"        {name} = load(m{i}, j, {i}, {n + 1})" for i, name in enumerate(names)]
-    lines.append(f"        store(m{n}, j, {expression}, {n}, {n + 1})")
-    out = np.empty(arrays[0].shape, TYPES[to])
-    call(kernel_module("\n".join(["def run(part, parts, scratch, table):", *lines, ""])), *arrays, out)
-    return out
+import minigrad
+from kernels import TYPES, call, elementwise, elementwise_source
+from minigrad.compiler.kernel_compiler import optimised, target
 
 
 def floats(dtype, *special):
@@ -143,7 +114,7 @@ def run(part, parts, scratch, table):
         store(y, i, total + f8(j), 1, 3)
 """
     x, y = np.random.default_rng(5).normal(size=(10, 7)).astype(np.float32), np.full(10, np.nan)
-    call(kernel_module(source), x, y, part=1, parts=3)
+    call(source, x, y, part=1, parts=3)
     np.testing.assert_allclose(y[3:6], x[3:6].sum(1, dtype=float) + 6, rtol=1e-15)
     assert np.isnan(y[:3]).all() and np.isnan(y[6:]).all()
 
@@ -161,28 +132,72 @@ def test_a_name_serves_again_for_another_type():
 """
     x, y = np.random.default_rng(7).normal(size=5), np.arange(-2, 3, dtype=np.int32)
     a, b = x.copy(), y.copy()
-    call(kernel_module(source), a, b)
+    call(source, a, b)
     np.testing.assert_array_equal(a, x * x)
     np.testing.assert_array_equal(b, y * y)
 
 
-def test_code_is_read_from_disk_and_made_anew_where_it_is_damaged(own_cache, monkeypatch):
-    made = []
-    compile_source = kernel_cache.compile_source
-    monkeypatch.setattr(kernel_cache, "compile_source", lambda *args: made.append(args) or compile_source(*args))
-    x = np.random.default_rng(6).normal(size=5)
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+def test_maximum_and_minimum_are_numpys_and_vectorised(name, kind):
+    values = np.array([1.5, -2.0, *SPECIAL], TYPES[kind])
+    a, b = (x.ravel() for x in np.meshgrid(values, values))
+    np.testing.assert_array_equal(elementwise(f"{name}(a, b)", a, b, to=kind), getattr(np, name)(a, b))
+    code = str(optimised(elementwise_source(f"{name}(a, b)", 1000, kind, kind, to=kind), "kernel", target()))
+    assert re.search(rf"(llvm\.{name}|select)[^\n]*<\d+ x (float|double)>", code)
 
-    def triple():
-        kernel_module.cache_clear()
-        kernel_cache._engine.cache_clear()
-        np.testing.assert_array_equal(elementwise("a * f8(3)", x, to="f8"), x * 3)
 
-    triple()
-    triple()
-    assert len(made) == 1
-    (file,) = own_cache.iterdir()
-    for damaged in (b"", file.read_bytes()[:-1], file.read_bytes().replace(b"ELF", b"FLE") + b"x"):
-        n = len(made)
-        file.write_bytes(damaged)
-        triple()
-        assert len(made) == n + 1
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+@pytest.mark.parametrize(("accumulate", "instruction"), [("plus", "fadd reassoc"), ("maximum", "maximum")])
+def test_reductions_are_vectorised(accumulate, instruction, kind):
+    source = f"""def run(part, parts, scratch, table):
+    x = pointer(table, 0, {kind})
+    y = pointer(table, 1, {kind})
+    total = {kind}(0)
+    for j in range(1000):
+        total = {accumulate}(total, load(x, j, 0, 2))
+    store(y, 0, total, 1, 2)
+"""
+    assert re.search(rf"{instruction}[^\n]*<\d+ x (float|double)>", str(optimised(source, "kernel", target())))
+
+
+def reduced(reduce, row):
+    """Reduce a row in a kernel; that of -x is one, that of x alone need not be."""
+    return minigrad.compile(lambda x: reduce(-x), backend="numba")(row)
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 31, 33, 64, 100, 1000, 5000])
+def test_the_maximum_of_a_row_is_numpys(n, kind):
+    row = np.random.default_rng(0).standard_normal(n).astype(TYPES[kind])
+    greatest = minigrad.compile(lambda x: np.max(-x), backend="numba")
+    for place in {0, n // 3, n // 2, n - 1}:
+        for value in (-9, np.inf, np.nan, -np.inf):
+            changed = row.copy()
+            changed[place] = value
+            np.testing.assert_equal(greatest(changed), np.max(-changed))
+    np.testing.assert_equal(greatest(np.full_like(row, np.inf)), -np.inf)
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+def test_sums_of_long_rows_stay_accurate(kind):
+    rng = np.random.default_rng(0)
+    eps = float(np.finfo(TYPES[kind]).eps)
+    for n in (1, 5, 100, 4095, 4096, 4097, 30_000, 2**21 + 3):
+        row = rng.uniform(0.05, 0.15, n).astype(TYPES[kind])
+        wanted = math.fsum(row.tolist())
+        assert abs(reduced(np.sum, row) + wanted) <= 8 * eps * wanted
+    one_after_the_other = float(np.cumsum(row)[-1])
+    assert abs(one_after_the_other - wanted) > 8 * eps * wanted, "the bound is one that can be missed"
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+def test_sums_of_infinities(kind):
+    row = np.ones(10_000, TYPES[kind])
+    row[5000] = np.inf
+    assert reduced(np.sum, row) == -np.inf
+    row[100] = -np.inf
+    with np.errstate(invalid="ignore"):  # NumPy's warning, while it is traced
+        assert np.isnan(reduced(np.sum, row))
+    row[[100, 5000]] = np.nan, 1
+    assert np.isnan(reduced(np.sum, row))

@@ -1,10 +1,12 @@
 """Compiled functions on disk: each kernel is a file of its own, named by what its code depends on.
 
-Kernels are kept as the object code of their machine. The functions that `loops` has are kept by numba.
+Kernels are kept as the object code of their machine. What numba compiles, the modules of `loops`, it keeps itself,
+beside copies of these modules here: its cache goes by files, and would not notice a change in what they import.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.util
@@ -12,73 +14,71 @@ import os
 import re
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 from minigrad.compiler.kernel_compiler import compile_source, cpu, target
 
-__all__ = ["cache_folder", "kernel_module", "shipped"]
+__all__ = ["cache_folder", "kernel_functions", "shipped"]
 
 # What compiled code depends on, besides its own source.
 _SOURCES = ("kernel_compiler", "vector_math", "llvm_value", "native", "register_tile")
-
-_loaded: dict[str, ModuleType] = {}
-
-
-@dataclass(frozen=True)
-class Function:
-    """A compiled function, which is to be called by its address."""
-
-    address: int
+_DIGEST = hashlib.sha256().digest_size  # bytes before the code in a file
 
 
 @functools.cache
-def kernel_module(source: str) -> SimpleNamespace:
-    """Return the functions of a kernel, by name: from this process, from disk, or made now."""
-    key = "\n".join([source, _math_version(), _machine()])
+def kernel_functions(source: str) -> dict[str, int]:
+    """Return the addresses of a kernel's functions, by name; their code is read from disk, or made now."""
+    key = "\n".join([source, _version(), *_machine()])
     name = f"kernel_{hashlib.sha256(key.encode()).hexdigest()[:24]}"
     path = cache_folder() / f"{name}.o"
     code = _read(path)
     if code is None:
         code = compile_source(source, name)
-        _write(path, hashlib.sha256(code).digest() + code)
+        with contextlib.suppress(OSError):  # a full disk: the code will be made anew next time
+            _write(path, hashlib.sha256(code).digest() + code)
     return _in_memory(name, code, source)
 
 
 def _read(path: Path) -> bytes | None:
-    """Return the code in a file, unless it is not what was written there."""
+    """Return the code in a file, None if there is none or it is not what was written."""
     try:
         data = path.read_bytes()
     except OSError:
         return None
-    return data[32:] if hashlib.sha256(data[32:]).digest() == data[:32] else None
+    digest, code = data[:_DIGEST], data[_DIGEST:]
+    return code if hashlib.sha256(code).digest() == digest else None
 
 
 def _write(path: Path, data: bytes) -> None:
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
-        file.write(data)
-    os.replace(file.name, path)  # another process may be doing the same
+    """Write a file as a whole: another process may be writing, or reading, the same."""
+    file = tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False)
+    try:
+        with file:
+            file.write(data)
+        os.replace(file.name, path)
+    except OSError:
+        os.unlink(file.name)
+        raise
 
 
-@functools.cache
-def _machine() -> str:
-    """Return what code depends on besides its source and ours."""
+def _machine() -> list[str]:
+    """Return what object code depends on besides its source and ours."""
     import llvmlite
     from llvmlite import binding
 
-    return "\n".join([llvmlite.__version__, str(binding.llvm_version_info), binding.get_default_triple(), *cpu()])
+    return [llvmlite.__version__, str(binding.llvm_version_info), binding.get_default_triple(), *cpu()]
 
 
-def _in_memory(name: str, code: bytes, source: str) -> SimpleNamespace:
+def _in_memory(name: str, code: bytes, source: str) -> dict[str, int]:
     from llvmlite import binding
 
     engine = _engine()
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
     functions = re.findall(r"^def (\w+)", source, re.MULTILINE)
-    return SimpleNamespace(**{f: Function(engine.get_function_address(f"{name}_{f}")) for f in functions})
+    return {function: engine.get_function_address(f"{name}_{function}") for function in functions}
 
 
 @functools.cache
@@ -91,30 +91,11 @@ def _engine() -> Any:
 
 @functools.cache
 def shipped(name: str, dtype: str = "float32") -> ModuleType:
-    """Return a module of this folder, compiled from a copy in the cache: numba's cache would not notice a change."""
+    """Return a module of `loops`, compiled by numba, or read from its cache."""
     source = (Path(__file__).parent / "loops" / f"{name}.py").read_text().replace("types.float32", f"types.{dtype}")
-    return _module(name, f"{source}\n# for the functions of version {_math_version()}\n")
-
-
-def _module(kind: str, source: str) -> ModuleType:
-    digest = hashlib.sha256(source.encode()).hexdigest()[:24]
-    if digest not in _loaded:
-        _loaded[digest] = _load(f"{kind}_{digest}", source)
-    return _loaded[digest]
-
-
-@functools.cache
-def _math_version() -> str:
-    """Return a digest of the functions that kernels import: numba's cache does not notice when these change."""
-    folder = Path(__file__).parent
-    code = b"".join((folder / f"{name}.py").read_bytes() for name in _SOURCES)
-    return hashlib.sha256(code).hexdigest()[:12]
-
-
-def _load(name: str, source: str) -> ModuleType:
-    """Import a module from a file of its own: numba's cache on disk goes by files."""
-    folder = cache_folder()
-    path = folder / f"{name}.py"
+    source += f"\n# for the functions of version {_version()}\n"
+    name = f"{name}_{hashlib.sha256(source.encode()).hexdigest()[:24]}"
+    path = cache_folder() / f"{name}.py"
     if not path.exists():
         _write(path, source.encode())
     spec = importlib.util.spec_from_file_location(f"minigrad_kernels.{name}", path)
@@ -123,6 +104,14 @@ def _load(name: str, source: str) -> ModuleType:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@functools.cache
+def _version() -> str:
+    """Return a digest of the modules that compiled code depends on."""
+    folder = Path(__file__).parent
+    code = b"".join((folder / f"{name}.py").read_bytes() for name in _SOURCES)
+    return hashlib.sha256(code).hexdigest()[:12]
 
 
 @functools.cache

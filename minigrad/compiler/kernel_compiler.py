@@ -14,24 +14,28 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.compiler import native, vector_math
-from minigrad.compiler.llvm_value import Value
+from minigrad.compiler.llvm_value import FLAGS, Value
+from minigrad.compiler.native import separate
+from minigrad.compiler.vector_math import FORMULAS
 
-__all__ = ["compile_source", "cpu", "target"]
+__all__ = ["compile_source", "cpu", "optimised", "target"]
 
 NUMBERS = {"INF": np.inf, "NAN": np.nan}
 BY_LLVM = {name: f"llvm.{name}" for name in ("sqrt", "sin", "cos", "floor", "ceil", "trunc")}
 INSTRUCTIONS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "sdiv"}
 LOGICAL = {ast.BitAnd: "and_", ast.BitOr: "or_"}
 SIGNS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
-FLAGS = ("contract",)  # a product and a sum may be one instruction, as in vector_math
 
 
 def cpu() -> tuple[str, str]:
     """Return the name of this processor, and what it can do."""
     from llvmlite import binding
 
-    return binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+    try:
+        features = binding.get_host_cpu_features().flatten()
+    except RuntimeError:  # LLVM cannot tell on this system: what all processors of the name have
+        features = ""
+    return binding.get_host_cpu_name(), features
 
 
 def target() -> Any:
@@ -48,10 +52,17 @@ def target() -> Any:
 
 def compile_source(source: str, prefix: str) -> bytes:
     """Return an object file with the functions of a source, their names after a prefix."""
+    machine = target()
+    code: bytes = machine.emit_object(optimised(source, prefix, machine))
+    return code
+
+
+def optimised(source: str, prefix: str, machine: Any) -> Any:
+    """Return the functions of a source as a module of LLVM, all its passes done."""
     from llvmlite import binding, ir
 
     module = ir.Module(name=prefix)
-    module.triple = binding.get_default_triple()
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
     constants: dict[str, Any] = dict(NUMBERS)
     for statement in ast.parse(source).body:
         if isinstance(statement, ast.FunctionDef):
@@ -60,13 +71,11 @@ def compile_source(source: str, prefix: str) -> bytes:
             assert isinstance(statement, ast.Assign)
             constants[ast.unparse(statement.targets[0])] = ast.literal_eval(statement.value)
     parsed = binding.parse_assembly(str(module))
-    options = binding.create_pipeline_tuning_options(speed_level=3)
+    options = binding.create_pipeline_tuning_options(speed_level=2)  # 3 takes twice as long, for no faster loops
     options.loop_vectorization = True
-    machine = target()
     passes = binding.create_pass_builder(machine, options)
     passes.getModulePassManager().run(parsed, passes)
-    code: bytes = machine.emit_object(parsed)
-    return code
+    return parsed
 
 
 class _Function:
@@ -167,8 +176,8 @@ class _Function:
             return self._cast(arguments[0], self.types[name])
         if name in BY_LLVM:
             return self._intrinsic(BY_LLVM[name], arguments)
-        if name in vector_math._FORMULAS:
-            return vector_math._FORMULAS[name](Value(self.builder, arguments[0])).ir
+        if name in FORMULAS:
+            return FORMULAS[name](Value(self.builder, arguments[0])).ir
         if name in ("maximum", "minimum"):
             return self._extremum(name, *arguments)
         known: dict[str, Any] = {"load": self._load, "store": self._store, "plus": self._plus, "abs": self._abs}
@@ -273,7 +282,7 @@ class _Function:
 
     def _load(self, memory: Any, i: Any, number: int, n: int) -> Any:
         value = self.builder.load(self.builder.gep(memory, [self._cast(i, self.long)], inbounds=True))
-        native._separate(value, self.builder.module, number, n)
+        separate(value, self.builder.module, number, n)
         return self._compare("!=", value, 0) if value.type == self.ir.IntType(8) else value
 
     def _store(self, memory: Any, i: Any, value: Any, number: int, n: int) -> None:
@@ -281,4 +290,4 @@ class _Function:
         is_byte = kind == self.ir.IntType(8)
         value = self.builder.zext(self._cast(value, self.bit), kind) if is_byte else self._cast(value, kind)
         stored = self.builder.store(value, self.builder.gep(memory, [self._cast(i, self.long)], inbounds=True))
-        native._separate(stored, self.builder.module, number, n)
+        separate(stored, self.builder.module, number, n)

@@ -1,4 +1,4 @@
-"""Writing the loop of a row program as Python source, for `kernel_compiler`.
+"""Writing the loop of a row program in the language of `kernel_compiler`, which is a small part of Python.
 
 Shapes, strides and offsets are literals in the source, so that the compiler sees plain loops over contiguous memory.
 A row is gone through in stages, one more after each reduction over it: what a later stage needs of an earlier one is

@@ -1,8 +1,7 @@
-"""Arithmetic that writes LLVM instructions: how vector_math puts a formula straight into a numba kernel.
+"""Arithmetic that writes LLVM instructions: how the formulas of vector_math come into a kernel.
 
-numba gives the fast-math flags of a kernel to every sum, product and comparison that has none. What is
-written here has a flag of its own, `contract`, and so escapes: in a kernel that allows `reassoc`, LLVM would
-otherwise make x of (x + c) - c. `contract` lets it join a product and a sum in one instruction.
+Instructions on floats have one flag, `contract`: LLVM may join a product and a sum in one. With `reassoc`, it would
+make x of (x + c) - c.
 """
 
 from __future__ import annotations
@@ -10,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-__all__ = ["Bits", "Value", "polynomial"]
+__all__ = ["FLAGS", "Bits", "Value", "polynomial"]
 
-_FLAGS = ("contract",)
+FLAGS = ("contract",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,26 +53,26 @@ class Value(_Operand):
         return 127 if self.width == 32 else 1023
 
     def __add__(self, other: Value | float) -> Value:
-        return self._write("fadd", self, other, flags=_FLAGS)
+        return self._write("fadd", self, other, flags=FLAGS)
 
     def __radd__(self, other: float) -> Value:
-        return self._write("fadd", other, self, flags=_FLAGS)
+        return self._write("fadd", other, self, flags=FLAGS)
 
     def __sub__(self, other: Value | float) -> Value:
-        return self._write("fsub", self, other, flags=_FLAGS)
+        return self._write("fsub", self, other, flags=FLAGS)
 
     def __rsub__(self, other: float) -> Value:
-        return self._write("fsub", other, self, flags=_FLAGS)
+        return self._write("fsub", other, self, flags=FLAGS)
 
     def __mul__(self, other: Value | float) -> Value:
-        return self._write("fmul", self, other, flags=_FLAGS)
+        return self._write("fmul", self, other, flags=FLAGS)
 
     def __truediv__(self, other: Value | float) -> Value:
-        return self._write("fdiv", self, other, flags=_FLAGS)
+        return self._write("fdiv", self, other, flags=FLAGS)
 
     def compare(self, sign: str, other: Value | float) -> Any:
         """Return a condition: sign is '<', '>' or '=='."""
-        return self.builder.fcmp_ordered(sign, self.ir, self._ir_of(other), flags=_FLAGS)
+        return self.builder.fcmp_ordered(sign, self.ir, self._ir_of(other), flags=FLAGS)
 
     def __lt__(self, other: Value | float) -> Any:
         return self.compare("<", other)
@@ -99,8 +98,7 @@ class Value(_Operand):
 
         return Bits(self.builder, self.builder.bitcast(self.ir, ir.IntType(self.width)))
 
-    # By the sign's bit: calls of LLVM's functions would get the kernel's `nsz` and might lose the sign of
-    # zero.
+    # By the bit of the sign, which zero and NaN have too.
     def __abs__(self) -> Value:
         return (self.bits() & ((1 << self.width - 1) - 1)).value()
 

@@ -1,9 +1,10 @@
-"""What kernels and the crew need of the machine beyond Python: memory by address, calls by address, atomic numbers.
+"""What loops/ needs of the machine beyond Python: memory by address, calls by address, atomic numbers.
 
 Kernels get the addresses of their arrays in a table. Each array is a memory of its own, which is told to LLVM with
 every access (`alias.scope`, `noalias`): loops need no checks at run time of whether arrays overlap.
 
-numba is imported when the first of these is asked for; all of them only work inside compiled functions.
+All but `separate`, which writes that for `kernel_compiler` too, are intrinsics of numba: they only work inside
+functions that numba compiles, and are made when the first of them is asked for, as numba is imported then.
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
-    "call", "exchange", "fetch_add", "load", "peek", "place", "plus", "pointer", "poke", "relax",
-    "store", "swap",
+    "call", "exchange", "fetch_add", "load", "peek", "place", "pointer", "poke", "relax", "separate", "store", "swap",
 ]  # fmt: skip
 
 call: Any
@@ -21,7 +21,6 @@ fetch_add: Any
 load: Any
 peek: Any
 place: Any
-plus: Any
 pointer: Any
 poke: Any
 relax: Any
@@ -37,7 +36,7 @@ def __getattr__(name: str) -> Any:
     return globals()[name]
 
 
-def _separate(instruction: Any, module: Any, memory: int, n: int) -> None:
+def separate(instruction: Any, module: Any, memory: int, n: int) -> None:
     """Say that an access to one of n memories touches none of the others."""
     from llvmlite import ir
 
@@ -92,8 +91,8 @@ def _intrinsics() -> dict[str, Any]:
 
         def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             value = builder.load(builder.gep(args[0], [args[1]], inbounds=True))
-            _separate(value, builder.module, number.literal_value, n.literal_value)
-            return context.data_model_manager[memory.dtype].from_data(builder, value)
+            separate(value, builder.module, number.literal_value, n.literal_value)
+            return value
 
         return memory.dtype(memory, types.int64, number, n), write
 
@@ -102,21 +101,11 @@ def _intrinsics() -> dict[str, Any]:
         """Set element i of a memory, which is the number-th of n."""
 
         def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            data = context.data_model_manager[memory.dtype].as_data(builder, args[2])
-            stored = builder.store(data, builder.gep(args[0], [args[1]], inbounds=True))
-            _separate(stored, builder.module, number.literal_value, n.literal_value)
+            stored = builder.store(args[2], builder.gep(args[0], [args[1]], inbounds=True))
+            separate(stored, builder.module, number.literal_value, n.literal_value)
             return context.get_dummy_value()
 
         return types.void(memory, types.int64, memory.dtype, number, n), write
-
-    @intrinsic
-    def plus(context: Any, x: Any, y: Any) -> Any:
-        """Return a sum whose order does not matter: what makes LLVM add up a loop in the lanes of a vector."""
-
-        def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.fadd(args[0], args[1], flags=("reassoc", "contract", "nsz"))
-
-        return x(x, x), write
 
     @intrinsic
     def peek(context: Any, address: Any) -> Any:
@@ -181,5 +170,4 @@ def _intrinsics() -> dict[str, Any]:
 
     fetch_add = atomic("add", "Add to the int64 at an address, and return what it was: no thread comes between.")
     exchange = atomic("xchg", "Store an int64 at an address, and return what it was: no thread comes between.")
-    here = locals()
-    return {name: here[name] for name in __all__}
+    return {name: made for name, made in locals().items() if name in __all__}

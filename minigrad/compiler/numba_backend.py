@@ -1,7 +1,8 @@
-"""Running a plan with numba: every group is a kernel of its own, compiled once and cached on disk by its content.
+"""Running a plan without Python: every row program is a kernel of machine code, kept on disk by its content.
 
 Kernels, products of matrices and rows taken by index need no Python. Those that follow each other are one list, which
-a crew of threads works through; whatever else there is runs in between, with NumPy.
+a crew of threads works through; whatever else there is runs in between, with NumPy. The kernels are made by LLVM
+(`kernel_compiler`), what goes through the list by numba (`loops/`), which brings LLVM along.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from minigrad.compiler.crew import MOST_THREADS, Instruction, Work, crew, span
-from minigrad.compiler.kernel_cache import kernel_module
+from minigrad.compiler.kernel_cache import kernel_functions
 from minigrad.compiler.kernel_source import write_kernel
 from minigrad.compiler.numpy_backend import Memory, Step, equation_step, is_done_in_place
 from minigrad.compiler.products import product
@@ -78,7 +79,7 @@ def _instructions(memory: Memory, group: Group, threads: int) -> list[Instructio
         found = product(memory, eq, threads) or rows_by_number(memory, eq)
         return [found] if found is not None else None
     kernel = write_kernel(memory.plan, group, threads)
-    compiled = kernel_module(kernel.source)
+    compiled = kernel_functions(kernel.source)
     buffers = list(dict.fromkeys(b for b, _ in kernel.places))
     arrays = [memory.flat[b] for b in buffers]
     places = [memory.flat[b].ctypes.data + start * b.dtype.itemsize for b, start in kernel.places]
@@ -90,11 +91,9 @@ def _instructions(memory: Memory, group: Group, threads: int) -> list[Instructio
     writes = [span(a) for a, b in zip(arrays, buffers, strict=True) if b in results]
     partials = [span(a) for a in own]
     if not kernel.partial:
-        return [
-            Instruction(compiled.run.address, table, kernel.shared, reads, writes, group.equations, [], kernel.scratch)
-        ]
+        return [Instruction(compiled["run"], table, kernel.shared, reads, writes, group.equations, [], kernel.scratch)]
     writes += partials
-    first = Instruction(compiled.run.address, table, kernel.shared, reads, writes, group.equations, own, kernel.scratch)
+    first = Instruction(compiled["run"], table, kernel.shared, reads, writes, group.equations, own, kernel.scratch)
     totals = [span(a) for a, b in zip(arrays, buffers, strict=True) if b in late]
-    last = Instruction(compiled.finish.address, table, False, partials, totals, [])
+    last = Instruction(compiled["finish"], table, False, partials, totals, [])
     return [first, last]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from minigrad.compiler.kernel_compiler import cpu
+
 __all__ = ["ROWS", "VECTORS", "VECTOR_BYTES", "add_products"]
 
 VECTORS = 2  # in a row of the tile
@@ -33,12 +35,12 @@ def _vector_registers() -> tuple[int, int]:
     """Return how many registers for vectors this processor has, and the bytes of each."""
     from llvmlite import binding
 
-    features = binding.get_host_cpu_features()
-    if features.get("avx512f"):
+    features = cpu()[1].split(",")
+    if "+avx512f" in features:
         return 32, 64
-    if features.get("avx"):
+    if "+avx" in features:
         return 16, 32
-    return (32 if features.get("neon") or "aarch64" in binding.get_process_triple() else 16), 16
+    return (32 if "+neon" in features or "aarch64" in binding.get_process_triple() else 16), 16
 
 
 def _add_products(n_rows: int, n_bytes: int) -> Any:

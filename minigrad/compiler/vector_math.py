@@ -1,50 +1,31 @@
-"""Elementary functions for numba kernels that LLVM turns into vector code.
+"""Elementary functions as formulas that LLVM turns into vector code.
 
-A call of the C library's exp keeps a loop scalar. These functions are sums, products and selections written
-straight into the kernel, so a plain loop over them is vectorised as it stands. Under `reassoc`, `contract`,
-`nsz` and `arcp` they stay what they are (see llvm_value.py).
+A call of the C library's exp keeps a loop scalar. These functions are sums, products and selections written straight
+into a kernel, so that a plain loop over them is vectorised as it stands.
 
-    from minigrad.compiler.vector_math import exp, maximum
+They take a float32 or float64 of the running kernel and return the same. The error is at most 2 ulp, for results below
+the least normal number too. NaN, infinities and the sign of zero are NumPy's. sin and cos are not here: large arguments
+need a branch.
 
-    top = x.dtype.type(-np.inf)
-    for j in range(n):
-        top = maximum(top, x[j])
-    for j in range(n):
-        y[j] = exp(x[j] - top)
+The largest error found, in ulp: in float32 among all arguments from 2**-26 to 2**7 (log: 1/8 to 8) and one in 61 of the
+others, in float64 among 10**7 where it is largest.
 
-They take float32 or float64 and return the same; integers are to be cast by the caller. The error is at most
-2 ulp, for results below the least normal number too. NaN, infinities and the sign of zero are NumPy's. sin
-and cos are not here: large arguments need a branch, and NumPy's own are vectorised.
-
-numba is imported when the first of the functions is asked for. A compiled kernel holds their instructions, so
-a cache of kernels on disk has to know the content of this file and of llvm_value.py.
+              float32   float64
+    erf          1.19      1.17
+    exp          0.96      0.86
+    expm1        1.60      1.83
+    log          0.83      0.85
+    log1p        1.39      1.42
+    tanh         1.67      1.60
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from minigrad.compiler.llvm_value import Bits, Value, polynomial
-from minigrad.errors import install_hint
 
-__all__ = [
-    "erf", "exp", "expm1", "log", "log1p", "maximum", "minimum", "row_max", "row_sum", "sigmoid", "tanh",
-]  # fmt: skip
-
-# The largest error found, in ulp: in float32 among all arguments from 2**-26 to 2**7 (log: 1/8 to 8) and one
-# in 61 of the others, in float64 among 10**7 where it is largest.
-erf: Any  # 1.19, 1.17
-exp: Any  # 0.96, 0.86
-expm1: Any  # 1.60, 1.83
-log: Any  # 0.83, 0.85
-log1p: Any  # 1.39, 1.42
-sigmoid: Any  # 1.72, 1.66
-tanh: Any  # 1.67, 1.60
-maximum: Any
-minimum: Any
-row_max: Any
-row_sum: Any
+__all__ = ["FORMULAS"]
 
 # The polynomials are minimax, by Remez's exchange in 45 digits, their coefficients then rounded: highest
 # power first, by the width of the type. Beside each is its largest error, relative to what it is used for.
@@ -109,7 +90,8 @@ def _reduce(x: Value, c: Value | float) -> tuple[Value, Value, Value]:
     return x - n * _LN2_HIGH[x.width], n * _LN2_LOW[x.width], scale
 
 
-def _exp(x: Value) -> Value:
+def exp(x: Value) -> Value:
+    """Return e**x."""
     # One factor 2**n cannot reach from the least subnormal to the largest number: if x > 0 take 2**(n-1) and
     # 2, else 2**(n+d) and 2**-d. At the lower bound the factor is 0 and the result exactly 0: the -inf of a
     # mask costs no slow arithmetic on subnormal numbers. At the upper bound the last product is inf.
@@ -125,7 +107,8 @@ def _expm1_near(r: Value) -> Value:
     return r + r * r * polynomial(r, _EXP[r.width])
 
 
-def _expm1(x: Value) -> Value:
+def expm1(x: Value) -> Value:
+    """Return e**x - 1."""
     # 2**n (1 + q) - 1, halved so that 2**(n-1) does not overflow. Beyond the lower bound the result is -1.
     inside = x.at_least(-(x.digits + 4) / _LOG2_E).at_most((x.bias + 1.4) / _LOG2_E)
     r, t, half = _reduce(inside, _round_to(x, -1))
@@ -133,23 +116,8 @@ def _expm1(x: Value) -> Value:
     return x.choose(abs(x) < 2.0 ** -(x.digits + 2), x, y)  # and -0 stays -0
 
 
-def _sigmoid(x: Value) -> Value:
-    # With exp(-|x|) = 2**n (1 + q) it is 1 / (1 + 2**n + 2**n q), times 2**n (1 + q) if x < 0. What the
-    # denominator lost to rounding is known, and taken back: times 1/denominator, for which 0.6 will do (it is
-    # from 1/2 to 1, and below 0.75 where the error is largest). d as in _exp.
-    d = x.digits + 1
-    r, t, scaled = _reduce((-abs(x)).at_least(-(x.bias + d) / _LOG2_E), _round_to(x, d))
-    q = _expm1_near(r - t)
-    scale = scaled * 2.0**-d
-    one = 1 + scale
-    denominator = one + scale * q
-    error = (one - denominator) + scale * q
-    negative = x < 0
-    y = x.choose(negative, scaled, 2.0**d) / denominator
-    return (y + y * (x.choose(negative, q, 0.0) - error * 0.6)) * 2.0**-d
-
-
-def _tanh(x: Value) -> Value:
+def tanh(x: Value) -> Value:
+    """Return the hyperbolic tangent."""
     # With exp(-2|x|) = 2**n (1 + q) and h = (1 - 2**n - 2**n q) / 2 it is y = h / (1 - h). The quotient has
     # too many rounding errors; in y = h + h y they count less. What h lost to rounding is added, times about
     # dy/dh.
@@ -191,13 +159,15 @@ def _ends_of_log(x: Value, y: Value, pole: float) -> Value:
     return x.choose(x > pole, x.choose(x < math.inf, y, x), outside)
 
 
-def _log(x: Value) -> Value:
+def log(x: Value) -> Value:
+    """Return the natural logarithm."""
     subnormal = x < 2.0 ** (1 - x.bias)
     n, f, _ = _split(x.choose(subnormal, x * 2.0**x.digits, x))
     return _ends_of_log(x, _log_of_split(n - x.choose(subnormal, x.digits, 0.0), f), 0.0)
 
 
-def _log1p(x: Value) -> Value:
+def log1p(x: Value) -> Value:
+    """Return log(1 + x)."""
     # What 1 + x loses to rounding joins f, times 2**-n; where n is 0 that makes f exactly x. It is half of it
     # times 2**(1-n), because the field of that exponent is never below 0.
     total = 1 + x
@@ -209,7 +179,8 @@ def _log1p(x: Value) -> Value:
     return x.choose(abs(x) < 2.0 ** -(x.digits + 2), x, _ends_of_log(x, y, -1.0))  # and -0 stays -0
 
 
-def _erf(x: Value) -> Value:
+def erf(x: Value) -> Value:
+    """Return the error function."""
     size = abs(x).at_most(_ERF_ONE[x.width])
     near = size + size * polynomial(size * size, _ERF_NEAR[x.width])
     r, t, scale = _reduce(-size - size * polynomial(size, _ERF_FAR[x.width]), _round_to(x, 0))
@@ -218,94 +189,4 @@ def _erf(x: Value) -> Value:
     return x.choose(size < _ERF_SPLIT[x.width], near, far).with_sign_of(x)
 
 
-_FORMULAS = {
-    "erf": _erf,
-    "exp": _exp,
-    "expm1": _expm1,
-    "log": _log,
-    "log1p": _log1p,
-    "sigmoid": _sigmoid,
-    "tanh": _tanh,
-}  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    """Make the functions for kernels when the first of them is asked for."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals().update(_kernel_functions())
-    return globals()[name]
-
-
-def _kernel_functions() -> dict[str, Any]:
-    try:
-        from llvmlite import ir
-        from numba import njit, types
-        from numba.core.errors import TypingError
-        from numba.extending import intrinsic
-    except ModuleNotFoundError as error:
-        message = f"compiled kernels need numba: {install_hint('fast')}"
-        raise ModuleNotFoundError(message, name=error.name) from error
-
-    def check(name: str, *kinds: Any) -> None:
-        if kinds[0] not in (types.float32, types.float64) or len(set(kinds)) > 1:
-            given = ", ".join(map(str, kinds))
-            raise TypingError(f"vector_math.{name} takes float32 or float64, got {given}: cast first")
-
-    def function(name: str) -> Any:
-        def typed(context: Any, x: Any) -> Any:
-            """Write the formula where the kernel calls it."""
-            check(name, x)
-            return x(x), lambda context, builder, signature, args: _FORMULAS[name](Value(builder, args[0])).ir
-
-        typed.__name__ = name
-        return intrinsic(typed)
-
-    def extremum(name: str) -> Any:
-        def typed(context: Any, x: Any, y: Any) -> Any:
-            """Call llvm.maximum or llvm.minimum: NaN if either is NaN; as a reduction vectorised too."""
-            check(name, x, y)
-
-            def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                kind = args[0].type
-                binary = ir.FunctionType(kind, [kind, kind])
-                callee = builder.module.declare_intrinsic(f"llvm.{name}", [kind], binary)
-                return builder.call(callee, args, fastmath=("nsz",))  # 0 and -0: either one, as with NumPy
-
-            return x(x, y), write
-
-        typed.__name__ = name
-        return intrinsic(typed)
-
-    made = {name: function(name) for name in _FORMULAS}
-    made |= {name: extremum(name) for name in ("maximum", "minimum")}
-    maximum = made["maximum"]
-
-    @njit(error_model="numpy", fastmath=False)
-    def row_max(row):  # type: ignore[no-untyped-def]
-        """Return the maximum of a contiguous row, NaN if it holds one, -inf if it is empty."""
-        top = row.dtype.type(-math.inf)
-        for i in range(row.size):
-            top = maximum(top, row[i])
-        return top
-
-    @njit(error_model="numpy", fastmath={"reassoc", "nsz"})
-    def lane_sum(block):  # type: ignore[no-untyped-def]
-        total = block.dtype.type(0)
-        for i in range(block.size):
-            total += block[i]
-        return total
-
-    @njit(error_model="numpy", fastmath=False)
-    def row_sum(row):  # type: ignore[no-untyped-def]
-        """Return the sum of a contiguous row.
-
-        In blocks, of which each lane of the vector unit (with AVX2 there are 32) adds 128 numbers: rounding
-        errors do not pile up along the row.
-        """
-        total = row.dtype.type(0)
-        for start in range(0, row.size, 4096):
-            total += lane_sum(row[start : start + 4096])
-        return total
-
-    return made | {"row_max": row_max, "row_sum": row_sum}
+FORMULAS = {f.__name__: f for f in (erf, exp, expm1, log, log1p, tanh)}
