@@ -123,7 +123,8 @@ class Op:
         As a user would write it: "np.exp".
     kind
         "elementwise" (each element of the result depends on the elements at the same place only), "linear",
-        "view" (the result may share memory with its input), "call" (of plain NumPy code: a checkpoint), or None.
+        "view" (the result may share memory with its input), "search" (the shape of the result depends on values),
+        "call" (of plain NumPy code: a checkpoint), or None.
     bind
         Turns the arguments of a call into `(inputs, params)`; by default, the leading ones are the inputs.
     """

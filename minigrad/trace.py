@@ -17,9 +17,9 @@ from minigrad import tree
 from minigrad.errors import ControlFlowError, CutGraphError, OverwrittenError, SourceLine, here, source_line, user_frame
 from minigrad.fingerprint import fingerprint
 from minigrad.names import Names
-from minigrad.op import Op, Recorded
+from minigrad.op import OPS, Op, Recorded
 from minigrad.program import Atom, Const, Equation, Program, Var, validate, without_dead_code
-from minigrad.rules.index import assign
+from minigrad.rules.index import assign, gather
 from minigrad.shapes import shape_of
 from minigrad.slices import is_whole
 from minigrad.tape import NEW_TAPE, Node, Observer, Tape
@@ -110,6 +110,13 @@ class Trace(Tape):
         """Compute an op and note it as an equation."""
         if op.kind == "call":  # of plain NumPy code: a checkpoint
             return params["call"].forward(inputs)
+        if self.any_values and _is_search(op, inputs):
+            raise ControlFlowError(
+                f"the shape of the result of {'a mask as index' if op is gather else op.name} depends on values of the "
+                "compiled function; the shape found now would be taken for ever.\n"
+                f"  at   {here()}\n"
+                "  fix  keep the shape: np.where(mask, x, 0), np.sum(x, where=mask); or pass the indices as an argument"
+            )
         frame = user_frame(3)
         self.names.look(frame, [x for x in inputs if not isinstance(x, Recorded)] if self.of is None else ())
         atoms = tuple(self.atom(x) for x in inputs)
@@ -125,6 +132,22 @@ class Trace(Tape):
         if op.kind == "view":
             results[0]._look_through(inputs[0], op, params)
         return results[0]
+
+    def refuse_changes(self, name: str, argument: Any, before: Sequence[tuple[Any, int | None]]) -> None:
+        """Raise if the function has changed an argument in place: its leaves, and their slots, as they were before."""
+        after = tree.leaves(argument)
+        same = len(after) == len(before)
+        changed = [x for x, (y, slot) in zip(after, before, strict=False) if x is not y or _slot_now(x) != slot]
+        if same and not changed:
+            return
+        made = next((_slot_now(x) for x in changed), None)
+        line = next((e.source for e in self.equations if made is not None and self.vars[made] in e.outs), None)
+        raise OverwrittenError(
+            f"the compiled function changes its argument `{name}` in place. It is traced once, and then runs without "
+            "Python: the caller's arrays would stay as they are.\n"
+            f"{f'  at   {line}' + chr(10) if line is not None else ''}"
+            "  fix  return the new value, p = step(p); with donate= it takes the place of the old one"
+        )
 
     def truth(self, tensor: Any) -> Any:
         """Answer `if tensor:`, or raise because the answer would be frozen into the program."""
@@ -174,6 +197,18 @@ class Trace(Tape):
                 value.name, value.weak = var.name, var.weak
         program = Program(tuple(self.inputs), tuple(self.equations), atoms, self.name)
         return without_dead_code(validate(program))
+
+
+def _slot_now(x: Any) -> int | None:
+    """Return the number of the variable that a Tensor stands for after what was written into it."""
+    return x._snapshot()._slot if isinstance(x, Tensor) else None
+
+
+def _is_search(op: Op, inputs: tuple[Any, ...]) -> bool:
+    """Tell whether the shape of a result depends on values."""
+    if op is gather:
+        return any(isinstance(i, Recorded) and dtype_of(i).kind == "b" for i in inputs[1:])
+    return op.kind == "search" or (op is OPS[np.where] and len(inputs) == 1)
 
 
 def _arrays_as_inputs(tape: Trace, args: Any, names: Sequence[str]) -> list[Any]:
@@ -245,9 +280,13 @@ def trace_tree(
     it returns doubles the time.
     """
     tape = Trace(name_of(f), any_values)
-    arguments = _arrays_as_inputs(tape, args, parameter_names(f, len(args)))
+    names = parameter_names(f, len(args))
+    arguments = _arrays_as_inputs(tape, args, names)
+    before = [[(x, x._slot if isinstance(x, Tensor) else None) for x in tree.leaves(a)] for a in arguments]
     with tape.names.watching() if every_name else nullcontext():
         out = f(*arguments)
+    for name, argument, given in zip(names, arguments, before, strict=True):
+        tape.refuse_changes(name, argument, given)
     leaves, structure = tree.flatten(out)
     return tape.program(leaves), structure
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from minigrad.errors import UnsupportedError
+from minigrad.fingerprint import fingerprint
 from minigrad.op import Recorded
 
 __all__ = ["Captured"]
@@ -21,10 +22,12 @@ class Captured:
     def __init__(self, f: Callable[..., Any]) -> None:
         self.values = dict(_reachable(f))
         self.drawn = {name: _state(x) for name, x in self.values.items() if isinstance(x, np.random.Generator)}
+        arrays = {name: x for name, x in self.values.items() if isinstance(x, np.ndarray)}
+        self.arrays = {name: (x, fingerprint(x)) for name, x in arrays.items()}
         self.legacy = np.random.get_state(legacy=False)  # noqa: NPY002  # users' code draws from it
 
     def check(self) -> None:
-        """Raise UnsupportedError if the function drew numbers that would be frozen, or left a traced array behind."""
+        """Raise UnsupportedError if the function drew numbers that would be frozen, wrote, or left an array behind."""
         fix = "  fix  pass the numpy.random.Generator as an argument: then every call draws fresh numbers"
         frozen = "these would be the same in every call\n"
         for name, before in self.drawn.items():
@@ -32,6 +35,13 @@ class Captured:
                 raise UnsupportedError(f"compile: random numbers were drawn from the captured `{name}`: {frozen}{fix}")
         if not _equal(self.legacy, np.random.get_state(legacy=False)):  # noqa: NPY002
             raise UnsupportedError(f"compile: random numbers were drawn from np.random: {frozen}{fix}")
+        for name, (array, mark) in self.arrays.items():
+            if fingerprint(array) != mark:
+                raise UnsupportedError(
+                    f"compile: the function changed the captured array `{name}` while it was traced: a compiled "
+                    "function runs without Python, so it would never change again\n"
+                    "  fix  pass it as an argument, and return the new value"
+                )
         for name, value in self.values.items():
             if any(isinstance(x, Recorded) for x in _contents(value)):
                 raise UnsupportedError(

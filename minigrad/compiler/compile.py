@@ -45,7 +45,8 @@ def compile(f: Callable[..., Any], *, donate: int | Sequence[int] = (), backend:
         it captures are read at each run, and a `numpy.random.Generator` draws as it would eagerly.
     donate
         Positional arguments whose arrays the results may overwrite, such as parameters and the optimiser's state:
-        results of the same shapes, in order, are then computed in place.
+        an argument goes with the first result of its structure and shapes, what is left with results of the same
+        shape. Numbers (0-d arrays) stay out of it.
     backend : {"auto", "numpy", "numba"}
         "auto" takes numba where 0.62 or later is installed. Its kernels and the products of matrices are shared among
         as many threads as numba is told to have (NUMBA_NUM_THREADS, one for each core by default); see docs/compile.md.
@@ -193,7 +194,7 @@ class Executable:
         self.program, orders = materialise(lower(self.traced))
         self.inputs = self.program.inputs
         self.places = [i for i, x in enumerate(tree.leaves(args)) if isinstance(x, (np.ndarray, np.generic))]
-        self.donated = _pair(self.program, args, donate)
+        self.donated = _pair(self.program, self.structure, args, donate)
         self.plan = plan(self.program, orders, kernels=backend == "numba", donated=self.donated)
         views = self.plan.views
         self.owned = {v for out, v in self.donated.items() if views[out].is_same(views[v])}
@@ -300,24 +301,47 @@ def _give_back_freed_memory() -> None:
             trim(0)
 
 
-def _pair(program: Program, args: Sequence[Any], donate: tuple[int, ...]) -> dict[Atom, Var]:
-    """Pair results with donated inputs of the same shape and dtype, in order."""
+def _pair(
+    program: Program, structure: tree.Structure, args: Sequence[Any], donate: tuple[int, ...]
+) -> dict[Atom, Var]:
+    """Pair results with donated inputs.
+
+    An argument goes with the first result of its structure and shapes; what is then left, with the first results of
+    the same shape and dtype. Numbers are not worth it: as arguments they may come as scalars, which are not writable.
+    """
     inputs = iter(program.inputs)
-    free: list[Var] = []
-    for i, argument in enumerate(args):
-        for leaf in tree.leaves(argument):
-            if isinstance(leaf, (np.ndarray, np.generic)):
-                var = next(inputs)
-                if i in donate:
-                    free.append(var)
     pairs: dict[Atom, Var] = {}
+    results = _parts(structure, program.outputs)
+    left: list[Var] = []
+
+    def fits(atom: Atom, var: Var) -> bool:
+        return isinstance(atom, Var) and atom not in pairs and (atom.shape, atom.dtype) == (var.shape, var.dtype)
+
+    for i, argument in enumerate(args):
+        leaves, kind = tree.flatten(argument)
+        own = [next(inputs) for leaf in leaves if isinstance(leaf, (np.ndarray, np.generic))]
+        if i not in donate:
+            continue
+        whole = len(own) == len(leaves)
+        for part, atoms in results if whole else []:
+            if part == kind and len(set(atoms)) == len(own) and all(map(fits, atoms, own)):
+                pairs.update(zip(atoms, own, strict=True))
+                break
+        else:
+            left += own
     for atom in program.outputs:
-        if isinstance(atom, Var) and atom not in pairs:
-            found = next((v for v in free if v.shape == atom.shape and v.dtype == atom.dtype), None)
-            if found is not None:
-                pairs[atom] = found
-                free.remove(found)
-    return pairs
+        found = next((v for v in left if v.shape and fits(atom, v)), None)
+        if found is not None:
+            pairs[atom] = found
+            left.remove(found)
+    return {atom: var for atom, var in pairs.items() if var.shape}
+
+
+def _parts(structure: tree.Structure, atoms: Sequence[Atom]) -> list[tuple[tree.Structure, list[Atom]]]:
+    """Return the whole result, and if it is a tuple or a list, each of its items."""
+    rest = iter(atoms)
+    items = structure.children if structure.kind in (tuple, list) else ()
+    return [(structure, list(atoms)), *((item, [next(rest) for _ in range(item.n_leaves)]) for item in items)]
 
 
 def _numba_steps(memory: Memory, separate: bool = False) -> list[tuple[Step, list[Equation]]]:

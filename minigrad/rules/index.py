@@ -277,7 +277,7 @@ def place(arr, mask, vals):
 
 
 for _function in (np.nonzero, np.flatnonzero, np.argwhere):
-    define(_function, "a", None)
+    define(_function, "a", None, kind="search")
 
 
 # --- windows

@@ -158,7 +158,7 @@ def _unique_places(a, *, axis, equal_nan):
     return np.unique(a, True, True, True, axis, equal_nan=equal_nan)[1:]
 
 
-_unique = Op(_unique_places, "a", (None,), "np.unique")
+_unique = Op(_unique_places, "a", (None,), "np.unique", kind="search")
 
 
 @composite(np.unique)
@@ -191,7 +191,7 @@ def _same_values(function):
         index = order[np.minimum(np.searchsorted(np.ravel(a), values, sorter=order), order.size - 1)]
         return (index, *(found[1:] if isinstance(found, tuple) else ()))
 
-    return Op(places, "a", (None,), f"np.{function.__name__}")
+    return Op(places, "a", (None,), f"np.{function.__name__}", kind="search")
 
 
 def _unique_of_standard(function):
@@ -220,6 +220,7 @@ _common = Op(
     "ar1 ar2",
     (None, None),
     "np.intersect1d",
+    kind="search",
 )
 
 
