@@ -16,6 +16,7 @@ import numpy as np
 
 from minigrad import tree
 from minigrad.compiler.captured import Captured
+from minigrad.compiler.donate import pair
 from minigrad.compiler.draws import Source, recording_draws, refill
 from minigrad.compiler.layout import materialise
 from minigrad.compiler.lower import lower
@@ -24,7 +25,7 @@ from minigrad.compiler.plan import Plan, plan
 from minigrad.compiler.report import MemoryReport, Profile, measure, timeline
 from minigrad.errors import DtypeError, UnsupportedError, install_hint
 from minigrad.op import Recorded
-from minigrad.program import Atom, Const, Equation, Program, Var
+from minigrad.program import Atom, Const, Equation, Program
 from minigrad.trace import trace_tree
 from minigrad.zero import has_nan, zero_stays_zero
 
@@ -194,7 +195,7 @@ class Executable:
         self.program, orders = materialise(lower(self.traced))
         self.inputs = self.program.inputs
         self.places = [i for i, x in enumerate(tree.leaves(args)) if isinstance(x, (np.ndarray, np.generic))]
-        self.donated = _pair(self.program, self.structure, args, donate)
+        self.donated = pair(self.program, self.structure, args, donate)
         self.plan = plan(self.program, orders, kernels=backend == "numba", donated=self.donated)
         views = self.plan.views
         self.owned = {v for out, v in self.donated.items() if views[out].is_same(views[v])}
@@ -299,49 +300,6 @@ def _give_back_freed_memory() -> None:
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
             trim(0)
-
-
-def _pair(
-    program: Program, structure: tree.Structure, args: Sequence[Any], donate: tuple[int, ...]
-) -> dict[Atom, Var]:
-    """Pair results with donated inputs.
-
-    An argument goes with the first result of its structure and shapes; what is then left, with the first results of
-    the same shape and dtype. Numbers are not worth it: as arguments they may come as scalars, which are not writable.
-    """
-    inputs = iter(program.inputs)
-    pairs: dict[Atom, Var] = {}
-    results = _parts(structure, program.outputs)
-    left: list[Var] = []
-
-    def fits(atom: Atom, var: Var) -> bool:
-        return isinstance(atom, Var) and atom not in pairs and (atom.shape, atom.dtype) == (var.shape, var.dtype)
-
-    for i, argument in enumerate(args):
-        leaves, kind = tree.flatten(argument)
-        own = [next(inputs) for leaf in leaves if isinstance(leaf, (np.ndarray, np.generic))]
-        if i not in donate:
-            continue
-        whole = len(own) == len(leaves)
-        for part, atoms in results if whole else []:
-            if part == kind and len(set(atoms)) == len(own) and all(map(fits, atoms, own)):
-                pairs.update(zip(atoms, own, strict=True))
-                break
-        else:
-            left += own
-    for atom in program.outputs:
-        found = next((v for v in left if v.shape and fits(atom, v)), None)
-        if found is not None:
-            pairs[atom] = found
-            left.remove(found)
-    return {atom: var for atom, var in pairs.items() if var.shape}
-
-
-def _parts(structure: tree.Structure, atoms: Sequence[Atom]) -> list[tuple[tree.Structure, list[Atom]]]:
-    """Return the whole result, and if it is a tuple or a list, each of its items."""
-    rest = iter(atoms)
-    items = structure.children if structure.kind in (tuple, list) else ()
-    return [(structure, list(atoms)), *((item, [next(rest) for _ in range(item.n_leaves)]) for item in items)]
 
 
 def _numba_steps(memory: Memory, separate: bool = False) -> list[tuple[Step, list[Equation]]]:
