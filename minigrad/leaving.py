@@ -13,34 +13,50 @@ from minigrad.rules.special import INSTEAD
 __all__ = ["refusal"]
 
 STACK = "use NumPy functions on it (np.stack or minigrad.array on several)"
+INDENT = "\n         "
+LOST = "which would lose its gradient."
+FROZEN = "it would be frozen as it is now, because a compiled function is traced only once."
 
 
-def refusal(tensor: Any, by: str = "") -> CutGraphError:
-    """Return the error for a Tensor that is about to become plain data, by a conversion such as float()."""
+def refusal(tensor: Any, by: str = "", compiled: bool = False) -> CutGraphError:
+    """Return the error for a Tensor that is about to become plain data, by a conversion such as float().
+
+    In a compiled function more than the gradient would be lost, and `minigrad.stop_gradient` is no help.
+    """
     frame = user_frame()
     holder = None if frame is None else _holder(frame, tensor)
     calls = scipy_calls()
+    kind = "a value of the compiled function" if compiled else "a Tensor"
+    loss = f": {FROZEN}" if compiled else f", {LOST}"
     if frame is not None and _is_assignment(frame):
-        what = "a Tensor was assigned into a plain array, which cannot carry its gradient."
+        what = f"{kind} was assigned into a plain array{loss if compiled else ', which cannot carry its gradient.'}"
         fix = "make the array from a Tensor (np.zeros_like(t), np.empty_like(t)) or collect parts with np.stack"
-    elif tensor.dtype.kind in "biu":  # which are Tensors in a compiled function only
-        what = "a value of the compiled function was converted to a plain array: it would be frozen as it is now."
-        fix = "make the array that it indexes an argument of the compiled function, or use NumPy functions on it"
     elif holder is not None and not by:
-        what = f"`{holder}`, a list of Tensors, was converted to a plain array, which would lose its gradient."
+        what = f"`{holder}`, a list of Tensors, was converted to a plain array{loss}"
         fix = (
             f"minigrad.array({holder}) makes one Tensor of it; a parameter that is a list is a tree of separate "
-            "parameters:\n         pass np.array([...]) for one array"
+            f"parameters:{INDENT}pass np.array([...]) for one array"
         )
     else:
-        what = f"a Tensor was converted {by or 'to a plain array'}, which would lose its gradient."
-        fix = f"{STACK}, or minigrad.stop_gradient(t) where no gradient is wanted"
+        what = f"{kind} was converted {by or 'to a plain array'}{loss}"
+        detach = f"{STACK}, or minigrad.stop_gradient(t) where no gradient is wanted"
+        fix = _instead_of_freezing(tensor) if compiled else detach
     if calls:
         called = next((name for name in calls if name in INSTEAD), calls[0])
-        what = f"{called} converts a Tensor to a plain array, which would lose its gradient."
-        other = f"{fix};\n         minigrad.custom_adjoint gives {called} a gradient"
+        what = f"{called} converts a Tensor to a plain array{loss}"
+        other = fix if compiled else f"{fix};{INDENT}minigrad.custom_adjoint gives {called} a gradient"
         fix = f"write {INSTEAD[called]}" if called in INSTEAD else other
     return CutGraphError(f"{what}\n  at     {here()}\n  input  {tensor.dtype} {tensor.shape}\n  fix    {fix}")
+
+
+def _instead_of_freezing(tensor: Any) -> str:
+    by_kind = {"b": "np.where(t, a, 0) for a[t]", "i": "for a[t], make a an argument too"}
+    example = by_kind.get(tensor.dtype.kind, "t.astype(dtype) for dtype(t)")
+    return (
+        f"use NumPy functions on it ({example}; np.stack or minigrad.array on several);{INDENT}"
+        f"a count or a shape is part of the program: pass a Python number for it;{INDENT}"
+        "a check at every run is minigrad.require; anything else is done outside, on what the function returns"
+    )
 
 
 def _holder(frame: FrameType, tensor: Any) -> str | None:

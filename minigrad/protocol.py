@@ -26,6 +26,8 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         out = params.pop("out", out)
         for name, value in params.items():
             if isinstance(value, Recorded) and not value._may_be_read():  # type: ignore[attr-defined]
+                if value._tape.symbolic:
+                    raise value._refused(f"to the parameter {name} of {op.name}")  # type: ignore[attr-defined]
                 raise unsupported(f"{op.name}(..., {name}=Tensor)", f"{name} is not differentiated")
             if isinstance(value, (list, np.ndarray)):
                 params[name] = copy.deepcopy(value)  # so that later changes do not matter

@@ -262,14 +262,19 @@ class Tensor(Recorded):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if self._may_be_read():
             return np.array(self._tape.read(self), dtype)
-        raise refusal(self)
+        raise self._refused()
+
+    def _refused(self, by: str = "") -> CutGraphError:
+        """Return the error for a conversion, such as "by float()", that would lose a gradient or freeze a value."""
+        below = trace_below(self)
+        return refusal(self, by, compiled=below is not None and below.any_values)
 
     def _scalar(self, convert: Callable[[Any], Any]) -> Any:
         if self._slot < 0 and not isinstance(self._value, Recorded):
             return convert(self._value)  # a constant has no gradient to lose
         if self._may_be_read():
             return convert(self._tape.read(self))
-        raise refusal(self, f"by {convert.__name__}()")
+        raise self._refused(f"by {convert.__name__}()")
 
     def __float__(self) -> float:
         return self._scalar(float)  # type: ignore[no-any-return]
@@ -283,7 +288,13 @@ class Tensor(Recorded):
     def __index__(self) -> int:
         if self.dtype.kind in "iu" and self._may_be_read():
             return operator.index(self._tape.read(self))
-        raise TypeError("a Tensor cannot be used as an index or a count")
+        if trace_below(self) is not None:
+            raise self._refused("to an index or a count")
+        raise TypeError(
+            f"a Tensor ({self.dtype}) cannot be used as an index or a count.\n"
+            f"  at   {here()}\n"
+            "  fix  int(minigrad.stop_gradient(t)), through which no gradient flows"
+        )
 
     def item(self, *args: Any) -> Any:
         """Refuse, unless this is a constant: a Python number has no gradient."""
@@ -293,7 +304,7 @@ class Tensor(Recorded):
         """Refuse: a list of Python numbers has no gradient."""
         if self._may_be_read():
             return self._tape.read(self).tolist()
-        raise refusal(self, "by tolist()")
+        raise self._refused("by tolist()")
 
     def __reduce__(self) -> NoReturn:
         raise CutGraphError(f"a Tensor cannot be pickled: its gradient would be lost ({here()})")

@@ -65,4 +65,4 @@ def test_a_plain_array_cannot_be_indexed_with_what_is_compiled():
         minigrad.compile(lambda ids: table[ids] * 2)(np.array([1, 2]))
     text = str(caught.value)
     assert "a value of the compiled function was converted to a plain array: it would be frozen as it is now" in text
-    assert "test_compiled_statistics.py" in text and "an argument of the compiled function" in text
+    assert "test_compiled_statistics.py" in text and "for a[t], make a an argument too" in text

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from minigrad import tree
-from minigrad.errors import UnsupportedError
+from minigrad.errors import UnsupportedError, user_code
 from minigrad.op import Op
 from minigrad.tape import Tape
 from minigrad.tensor import Tensor
@@ -80,6 +80,7 @@ for _name in dir(np.random.Generator):
 def recording_draws(f: Callable[..., Any], sources: list[Source]) -> Callable[..., Any]:
     """Return the function to trace: Generators among its arguments record, and their sources are listed in order."""
 
+    @user_code()
     def traced(*args: Any) -> Any:
         tapes = [x._tape for x in tree.leaves(args) if isinstance(x, Tensor)]
 
