@@ -1,7 +1,8 @@
 """Every error minigrad raises, and where in the user's code it happened.
 
     MinigradError
-    ├── CutGraphError        (RuntimeError)         a Tensor was about to become plain data, losing its gradient
+    ├── CutGraphError        (RuntimeError)         a Tensor was about to become plain data, losing its gradient, or
+    │                                               being frozen in a compiled function
     ├── UnsupportedError     (NotImplementedError)  a NumPy function, method or keyword that is not differentiated
     ├── MissingAdjoint       (NotImplementedError)  the derivative exists, but nobody has written it
     ├── OverwrittenError     (RuntimeError)         an array the tape relies on changed before the backward pass
@@ -22,7 +23,7 @@ import linecache
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +57,7 @@ class MinigradError(Exception):
 # CutGraphError must not be a TypeError: NumPy replaces a TypeError raised inside `__float__` by its own
 # "setting an array element with a sequence", and the explanation would be lost.
 class CutGraphError(MinigradError, RuntimeError):
-    """A Tensor was about to be turned into plain data, which would lose its gradient without a word."""
+    """A Tensor was about to be turned into plain data: its gradient would be lost, or its value frozen, silently."""
 
 
 class UnsupportedError(MinigradError, NotImplementedError):
@@ -212,6 +213,32 @@ def user_code() -> Iterator[None]:
         if isinstance(error.__cause__, CutGraphError):
             raise error.__cause__ from None
         raise
+
+
+def parameter_names(f: Callable[..., Any], n: int) -> list[str]:
+    """Return what a function calls its first n positional arguments."""
+    import inspect
+
+    if isinstance(f, numpy.ufunc):  # their signatures are newer: from NumPy 2.4 on
+        return ["x"] if f.nin == 1 else [f"x{i + 1}" for i in range(n)]
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    placed = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    more = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "x")
+    return [placed[i].name if i < len(placed) else f"{more}{i - len(placed)}" for i in range(n)]
+
+
+def check_function(f: Any, who: str) -> None:
+    """Raise TypeError unless f can be called: grad(loss(p, x)) is a common slip for grad(loss)(p, x)."""
+    if not callable(f):
+        form = f"minigrad.{who}(f, x)" if who in ("vjp", "jvp") else f"minigrad.{who}(f)(x)"
+        raise TypeError(
+            f"{who}: wanted a function, got {type(f).__name__}.\n"
+            f"  at   {here()}\n"
+            f"  fix  pass the function itself, {form}, not what it returns, minigrad.{who}(f(x))"
+        )
 
 
 def install_hint(extra: str) -> str:

@@ -14,7 +14,16 @@ from typing import Any
 import numpy as np
 
 from minigrad import tree
-from minigrad.errors import ControlFlowError, CutGraphError, OverwrittenError, SourceLine, here, source_line, user_frame
+from minigrad.errors import (
+    ControlFlowError,
+    CutGraphError,
+    OverwrittenError,
+    SourceLine,
+    here,
+    parameter_names,
+    source_line,
+    user_frame,
+)
 from minigrad.fingerprint import fingerprint
 from minigrad.names import Names
 from minigrad.op import OPS, Op, Recorded
@@ -228,21 +237,6 @@ def _arrays_as_inputs(tape: Trace, args: Any, names: Sequence[str]) -> list[Any]
 def identifier(path: str) -> str:
     """Return a path as part of a Python name: blocks[0].q as blocks_0_q."""
     return "".join(c if c.isalnum() else "_" for c in path.replace("]", "").replace("'", "")).strip("_")
-
-
-def parameter_names(f: Callable[..., Any], n: int) -> list[str]:
-    """Return what a function calls its first n positional arguments."""
-    import inspect
-
-    if isinstance(f, np.ufunc):  # their signatures are newer: from NumPy 2.4 on
-        return ["x"] if f.nin == 1 else [f"x{i + 1}" for i in range(n)]
-    try:
-        parameters = list(inspect.signature(f).parameters.values())
-    except (TypeError, ValueError):
-        parameters = []
-    placed = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    more = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "x")
-    return [placed[i].name if i < len(placed) else f"{more}{i - len(placed)}" for i in range(n)]
 
 
 def trace(f: Callable[..., Any], *args: Any, any_values: bool = True) -> Program:

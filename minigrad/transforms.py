@@ -11,23 +11,35 @@ from typing import Any
 import numpy as np
 
 from minigrad import tree
-from minigrad.errors import DtypeError, MinigradError, ShapeError, UnusedParameterWarning, here, user_code, warn
+from minigrad.errors import (
+    DtypeError,
+    MinigradError,
+    ShapeError,
+    UnusedParameterWarning,
+    check_function,
+    here,
+    parameter_names,
+    user_code,
+    warn,
+)
 from minigrad.tape import NEW_TAPE, as_dtype
 from minigrad.tensor import Tensor, dtype_of, plain
 
 __all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
 
 
-def _check_leaf(leaf: Any, path: str, who: str) -> None:
-    """Raise unless a gradient with respect to this leaf makes sense."""
-    if isinstance(leaf, (float, complex)) or (
-        isinstance(leaf, (np.ndarray, np.generic, Tensor)) and dtype_of(leaf).kind in "fc"
-    ):
-        if isinstance(leaf, (np.ma.MaskedArray, np.matrix)):
-            raise DtypeError(f"{who}: {path} is a {type(leaf).__name__}; pass a plain array ({here()})")
-        return
+def _has_gradient(leaf: Any) -> bool:
+    """Tell whether a gradient with respect to this leaf makes sense."""
+    if isinstance(leaf, (np.ndarray, np.generic, Tensor)):
+        return dtype_of(leaf).kind in "fc" and not isinstance(leaf, (np.ma.MaskedArray, np.matrix))
+    return isinstance(leaf, (float, complex))
+
+
+def _no_gradient(leaf: Any, path: str, who: str) -> DtypeError:
+    if isinstance(leaf, (np.ma.MaskedArray, np.matrix)):
+        return DtypeError(f"{who}: {path} is a {type(leaf).__name__}; pass a plain array ({here()})")
     kind = f"dtype {leaf.dtype}" if hasattr(leaf, "dtype") else f"type {type(leaf).__name__}"
-    raise DtypeError(
+    return DtypeError(
         f"{who}: {path} has {kind}, which has no gradient; wanted float or complex.\n"
         f"  at   {here()}\n"
         "  fix  convert it (x.astype(np.float64), 2.0 for 2), or pass it as another argument"
@@ -35,22 +47,22 @@ def _check_leaf(leaf: Any, path: str, who: str) -> None:
 
 
 class _Run:
-    """One evaluation of a function on a tape: its Tensors, its result, and the way back."""
+    """One evaluation of a function on a tape: its Tensors, its result, and the way back.
 
-    def __init__(self, who: str, primals: Sequence[Any], names: Sequence[str]) -> None:
-        self.who = who
+    Of the arguments of `f`, those numbered `chosen` are differentiated.
+    """
+
+    def __init__(self, who: str, f: Callable[..., Any], args: Sequence[Any], chosen: Sequence[int]) -> None:
         self.tape = NEW_TAPE.get()()
         self.leaves: list[Any] = []
-        self.paths: list[str] = []
         self.structures: list[tree.Structure] = []
         self.arguments: list[Any] = []
-        for primal, name in zip(primals, names, strict=True):
-            leaves, structure = tree.flatten(primal)
-            paths = [name + (p if p.startswith("[") or not p else f".{p}") for p in tree.paths(primal)]
-            for leaf, path in zip(leaves, paths, strict=True):
-                _check_leaf(leaf, path, who)
+        for n in chosen:
+            leaves, structure = tree.flatten(args[n])
+            for i, leaf in enumerate(leaves):
+                if not _has_gradient(leaf):
+                    raise _no_gradient(leaf, _paths(f, args, [n])[i], who)
             self.leaves += leaves
-            self.paths += paths
             self.structures.append(structure)
             self.arguments.append(tree.unflatten(structure, [self.tape.leaf(leaf) for leaf in leaves]))
 
@@ -77,6 +89,12 @@ class _Run:
         """Return one tree of gradients per argument."""
         rest = iter(gradients)
         return [tree.unflatten(s, [next(rest) for _ in range(s.n_leaves)]) for s in self.structures]
+
+
+def _paths(f: Callable[..., Any], args: Sequence[Any], chosen: Sequence[int]) -> list[str]:
+    """Return what the leaves of these arguments are called: params.blocks[0].q, where f calls its argument params."""
+    names = parameter_names(f, len(args))
+    return [names[n] + (p if p.startswith("[") or not p else f".{p}") for n in chosen for p in tree.paths(args[n])]
 
 
 def _references(x: Any) -> int:
@@ -145,7 +163,12 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     ShapeError
         If a cotangent has not the shape of the result.
     """
-    run = _Run("vjp", primals, [f"argument {i}" for i in range(len(primals))])
+    return _vjp("vjp", f, primals, has_aux)
+
+
+def _vjp(who: str, f: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool = False) -> Any:
+    check_function(f, who)
+    run = _Run(who, f, primals, range(len(primals)))
     try:
         with user_code():
             out = f(*run.arguments)
@@ -215,14 +238,23 @@ def value_and_grad(
     ShapeError
         If the loss is not a scalar.
     """
-    if unused not in ("warn", "raise", "zero"):
-        raise ValueError(f"unused should be 'warn', 'raise' or 'zero', got {unused!r}")
+    _check(f, unused, "value_and_grad")
     if not args and not kwargs:
         return _transform(value_and_grad, f, argnums=argnums, has_aux=has_aux, unused=unused)
+    return _value_and_grad("value_and_grad", f, args, kwargs, argnums, has_aux, unused)
 
+
+def _value_and_grad(
+    who: str,
+    f: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    argnums: int | Sequence[int],
+    has_aux: bool,
+    unused: str,
+) -> Any:
     chosen, several = _chosen(argnums, len(args))
-    names = ["params" if not several and n == 0 else f"argument {n}" for n in chosen]
-    run = _Run("value_and_grad", [args[n] for n in chosen], names)
+    run = _Run(who, f, args, chosen)
     try:
         arguments = list(args)
         for n, tensors in zip(chosen, run.arguments, strict=True):
@@ -240,7 +272,8 @@ def value_and_grad(
     finally:
         run.tape.open = False
         run.tape.nodes.clear()  # not only for the memory: a traceback may keep the tape alive
-    _report_unused([p for p, a in zip(run.paths, arrived, strict=True) if not a], unused)
+    if unused != "zero" and not all(arrived):
+        _report_unused([p for p, a in zip(_paths(f, args, chosen), arrived, strict=True) if not a], unused)
     trees = run.structured(gradients)
     return (value, aux) if has_aux else value, tuple(trees) if several else trees[0]
 
@@ -257,11 +290,17 @@ def grad(
 
     As `value_and_grad` without the value; with `has_aux=True`, returns `(gradient, aux)`.
     """
-    options: dict[str, Any] = {"argnums": argnums, "has_aux": has_aux, "unused": unused}
+    _check(f, unused, "grad")
     if not args and not kwargs:
-        return _transform(grad, f, **options)
-    value, gradient = value_and_grad(f, *args, **options, **kwargs)
+        return _transform(grad, f, argnums=argnums, has_aux=has_aux, unused=unused)
+    value, gradient = _value_and_grad("grad", f, args, kwargs, argnums, has_aux, unused)
     return (gradient, value[1]) if has_aux else gradient
+
+
+def _check(f: Any, unused: str, who: str) -> None:
+    check_function(f, who)
+    if unused not in ("warn", "raise", "zero"):
+        raise ValueError(f"{who}: unused should be 'warn', 'raise' or 'zero', got {unused!r}")
 
 
 def _chosen(argnums: int | Sequence[int], n_args: int) -> tuple[list[int], bool]:
@@ -313,8 +352,6 @@ def _check_scalar(loss: Any) -> None:
 
 
 def _report_unused(paths: list[str], unused: str) -> None:
-    if not paths or unused == "zero":
-        return
     message = (
         f"the loss does not depend on {', '.join(paths)}; the gradient is zero ({here()})\n"
         "  fix  use the parameter, leave it out, or say unused='zero'"
@@ -346,7 +383,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     paths = tree.paths(tangents)
     shapes = [np.shape(x) for x in tree.leaves(tuple(primals))]
     check_shapes("jvp: the tangent", tree.leaves(tangents), "the primal", shapes, paths)
-    value, pull = vjp(f, *primals)
+    value, pull = _vjp("jvp", f, tuple(primals))
     leaves, structure = tree.flatten(value)
     moving = [i for i, x in enumerate(leaves) if dtype_of(x).kind in "fc"]
 
