@@ -13,16 +13,16 @@ from minigrad.op import Op
 __all__ = ["caution", "require"]
 
 
-def _require(condition: Any, *values: Any, error: Callable[..., Exception]) -> Any:
+def _require(condition: Any, *values: Any, error: str | Callable[..., Exception]) -> Any:
     if not np.all(condition):
-        raise error(*values)
+        raise ValueError(error, *values) if isinstance(error, str) else error(*values)
     return condition
 
 
 _op = Op(_require, "condition *values", (None, None), "minigrad.require", kind="effect")
 
 
-def require(condition: Any, error: Callable[..., Exception], *values: Any) -> None:
+def require(condition: Any, error: str | Callable[..., Exception], *values: Any) -> None:
     """Raise unless a condition on values is true everywhere.
 
     `if np.any(ids < 0): raise ...` would be decided once and for all when a function is compiled. This is part of the
@@ -33,10 +33,14 @@ def require(condition: Any, error: Callable[..., Exception], *values: Any) -> No
     condition
         A boolean or an array of them.
     error
-        `error(*values)` returns the exception to raise.
+        The text of a ValueError, or a function: `error(*values)` returns the exception to raise.
     *values
         Arrays that the message needs.
     """
+    if not (isinstance(error, str) or callable(error)):
+        raise TypeError(
+            f"require: the error should be a text, or a function that returns the exception, got {type(error).__name__}"
+        )
     _op(condition, *values, error=error)
 
 

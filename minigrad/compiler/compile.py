@@ -10,7 +10,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from minigrad.compiler.lower import lower
 from minigrad.compiler.numpy_backend import Memory, Step, numpy_steps
 from minigrad.compiler.plan import Plan, plan
 from minigrad.compiler.report import MemoryReport, Profile, measure, timeline
-from minigrad.errors import DtypeError, UnsupportedError, install_hint
+from minigrad.errors import DtypeError, UnsupportedError, check_function, install_hint
 from minigrad.op import Recorded
 from minigrad.program import Atom, Const, Equation, Program
 from minigrad.trace import trace_tree
@@ -35,8 +35,20 @@ NUMBA = (0, 62)  # the oldest: on AVX-512, LLVM 15 of numba 0.61 aborts the proc
 SMALL = 1 << 16  # bytes: an argument up to this size is copied in, a larger one is used where it lies
 
 
-def compile(f: Callable[..., Any], *, donate: int | Sequence[int] = (), backend: str = "auto") -> Compiled:
+@overload
+def compile(f: Callable[..., Any], *, donate: int | Sequence[int] = (), backend: str = "auto") -> Compiled: ...
+
+
+@overload
+def compile(
+    f: None = None, *, donate: int | Sequence[int] = (), backend: str = "auto"
+) -> Callable[[Callable[..., Any]], Compiled]: ...
+
+
+def compile(f: Callable[..., Any] | None = None, *, donate: int | Sequence[int] = (), backend: str = "auto") -> Any:
     """Return a function that does what `f` does, planned once and run many times.
+
+    As a decorator it is written `@minigrad.compile` or, with options, `@minigrad.compile(donate=(0, 1))`.
 
     Parameters
     ----------
@@ -70,8 +82,16 @@ def compile(f: Callable[..., Any], *, donate: int | Sequence[int] = (), backend:
     elif backend == "numba" and not _has_numba():
         oldest = ".".join(map(str, NUMBA))
         raise ImportError(f'compile: backend "numba" needs numba {oldest} or later: {install_hint("fast")}')
-    donated = (donate,) if isinstance(donate, int) else tuple(donate)
-    return Compiled(f, donated, backend)
+    donated = _positions(donate)
+    return functools.partial(Compiled, donate=donated, backend=backend) if f is None else Compiled(f, donated, backend)
+
+
+def _positions(donate: Any) -> tuple[int, ...]:
+    """Return the positions of arguments that donate= names."""
+    given = tuple(donate) if hasattr(donate, "__iter__") else (donate,)
+    if not all(isinstance(i, (int, np.integer)) and not isinstance(i, bool) and i >= 0 for i in given):
+        raise TypeError(f"compile: donate takes positions of arguments, such as 0 or (0, 1), got {donate!r}")
+    return tuple(map(int, given))
 
 
 def _has_numba() -> bool:
@@ -88,6 +108,7 @@ class Compiled:
     """A function that is planned once per structure and shapes of its arguments."""
 
     def __init__(self, f: Callable[..., Any], donate: tuple[int, ...], backend: str) -> None:
+        check_function(f, "compile")
         functools.update_wrapper(self, f)
         self.f = f
         self.donate = donate
@@ -96,6 +117,16 @@ class Compiled:
         self._last: Executable | None = None
         self._last_key: Any = None
         self._lock = threading.RLock()
+
+    def __get__(self, instance: Any, owner: Any = None) -> Compiled:
+        """Refuse to be a method: an object is neither an argument that can be traced nor, like a closure, fixed."""
+        if instance is None:
+            return self
+        name = getattr(self.f, "__name__", "f")
+        raise TypeError(
+            f"compile: {name} is a method of {type(instance).__name__}, compiled for the class\n"
+            f"  fix  compile it for an object: {name} = minigrad.compile(x.{name})"
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program for these arguments, compiling it if they are of a new kind."""

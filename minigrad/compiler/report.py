@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,16 @@ from minigrad.program import Equation
 
 __all__ = ["MemoryReport", "Profile", "measure", "timeline"]
 
+SHOWN = 4  # ops of a step that are named
+
 
 @dataclass(frozen=True)
 class Line:
-    """Steps of one kind: the same ops on the same shapes."""
+    """Steps of one kind: the same ops on the same shapes, for the same line of the user's."""
 
-    name: str
+    name: str  # the first ops, and how many more
     shape: tuple[int, ...]
+    source: str  # file:line of the last op
     calls: int
     seconds: float  # all calls together, at their fastest
     n_bytes: int  # read and written by all calls, each array counted once a step
@@ -44,7 +48,7 @@ class Profile:
             share = line.seconds / self.seconds if self.seconds else 0
             rows.append(
                 f"{line.seconds * 1e3:8.3f}  {share:5.1%}  {line.calls:5}  {line.n_bytes / 1e6:8.2f}  "
-                f"{line.name} {line.shape}"
+                f"{line.name} {line.shape}  {line.source}"
             )
         return "\n".join([*rows, f"{self.seconds * 1e3:8.3f}  total"])
 
@@ -53,7 +57,8 @@ class Profile:
         pyplot = _pyplot()
         lines = self.lines[:most][::-1]
         figure, axes = pyplot.subplots(figsize=(9, 0.3 * len(lines) + 1))
-        axes.barh([f"{line.name[:60]} {line.shape}" for line in lines], [line.seconds * 1e3 for line in lines])
+        labels = [f"{line.name} {line.shape}  {line.source}" for line in lines]
+        axes.barh(labels, [line.seconds * 1e3 for line in lines])
         axes.set_xlabel("milliseconds")
         figure.savefig(path, bbox_inches="tight")
         pyplot.close(figure)
@@ -78,13 +83,24 @@ def measure(executable: Any, repeat: int) -> Profile:
     seconds: Counter[Any] = Counter()
     calls: Counter[Any] = Counter()
     traffic: Counter[Any] = Counter()
-    for (_, equations), elapsed in zip(steps, fastest, strict=True):
-        key = (" ".join(eq.op.name.removeprefix("np.") for eq in equations), equations[0].outs[0].shape)
+    for (_, with_repeats), elapsed in zip(steps, fastest, strict=True):
+        equations = list({id(eq): eq for eq in with_repeats}.values())  # threads have a share of the same one each
+        last = equations[-1].source
+        source = "" if last is None else f"{Path(last.file).name}:{last.line}"
+        key = (tuple(eq.op.name.removeprefix("np.") for eq in equations), equations[0].outs[0].shape, source)
         seconds[key] += elapsed  # type: ignore[assignment]
         calls[key] += 1
         traffic[key] += _traffic(equations)
-    lines = [Line(key[0], key[1], calls[key], t, traffic[key]) for key, t in seconds.most_common()]
+    lines = [
+        Line(_abridged(ops), shape, source, calls[ops, shape, source], t, traffic[ops, shape, source])
+        for (ops, shape, source), t in seconds.most_common()
+    ]
     return Profile(tuple(lines))
+
+
+def _abridged(ops: tuple[str, ...]) -> str:
+    more = len(ops) - SHOWN
+    return " ".join(ops[:SHOWN]) + (f" + {more} more" if more > 0 else "")
 
 
 def _traffic(equations: list[Equation]) -> int:
