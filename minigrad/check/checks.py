@@ -7,6 +7,7 @@ from typing import Any
 
 from minigrad.check.calling import require_incoming_gradient
 from minigrad.check.examine import compare_with, examine, gives_the_same, title_of
+from minigrad.check.finite import left_out, require_numbers
 from minigrad.check.reference import Reference
 from minigrad.check.report import Listing, Report
 from minigrad.check.subject import Subject, name_of
@@ -40,9 +41,10 @@ def check_gradients(
         If the function cannot be differentiated.
     """
     subject = Subject.of(f, None, args, kwargs, argnums)
-    report = Report(f"the generated gradient of {name_of(f)}", forward=Listing.of(f))
+    report = Report(f"the generated gradient of {name_of(f)}", forward=Listing.of(f), notes=left_out(subject))
     reference = Reference.of(subject)
     assert reference is not None
+    require_numbers(subject, reference.wanted)
     report.evidence = reference.evidence
     report.reference = (
         "values of the function: the complex step where it is analytic, else differences over many steps"
@@ -118,6 +120,7 @@ def compare_adjoints(
     require_incoming_gradient(forward, adjoint, args, kwargs)
     subject = Subject.of(forward, adjoint, args, kwargs, argnums)
     report = Report(title_of(subject), forward=Listing.of(forward), adjoint=Listing.of(adjoint))
+    report.notes = left_out(subject)
     reference = Reference.of(subject, measured=False)
     assert reference is not None
     report.reference = "the generated adjoint"

@@ -96,8 +96,9 @@ def _nothing(c: Comparison, context: Context) -> Iterator[str]:
             yield "all zeros: this gradient is not computed"
         bad = ~np.isfinite(c.got) & np.isfinite(c.wanted)
         if np.any(bad):
-            index = tuple(int(i) for i in np.argwhere(bad)[0])
-            yield f"{int(bad.sum())} elements are not finite, the first at {index}"
+            index, count = tuple(int(i) for i in np.argwhere(bad)[0]), int(bad.sum())
+            some = "an element is not finite, that" if count == 1 else f"{count} elements are not finite, the first"
+            yield f"{some} at {index}" if index else "it is not finite"
 
 
 def _shape(c: Comparison, context: Context) -> Iterator[str]:

@@ -13,6 +13,7 @@ from minigrad import tree
 from minigrad.check.comparison import Comparison, compare
 from minigrad.check.conditions import Condition, conditions
 from minigrad.check.diagnosis import Context, diagnose
+from minigrad.check.finite import left_out, require_numbers
 from minigrad.check.formula import formula_of
 from minigrad.check.locate import locate
 from minigrad.check.reference import Reference, first_line
@@ -39,6 +40,7 @@ def examine(
     report = Report(
         title_of(subject), forward=Listing.of(subject.shown[0]), adjoint=Listing.of(subject.shown[1])
     )
+    report.notes = left_out(subject)
     if not gives_the_same(subject, report):
         return report
     reference = Reference.of(subject, must=False)
@@ -111,6 +113,7 @@ def compare_with(
         report.errors.append(str(error) if isinstance(error, MinigradError) else first_line(error))
         got = None
     if got is not None:
+        require_numbers(subject, got)
         tolerances = reference.tolerances(subject, got)
         report.comparisons += _all_pairs(subject, reference, gs, got, tolerances)
     if not own:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.check.finite import where_finite
 from minigrad.check.lines import is_users
 from minigrad.check.subject import Subject
 from minigrad.errors import SourceLine, user_frame
@@ -199,12 +200,12 @@ class Generated:
             truth.depths[name] = 0
 
     def gradients(self, gs: Sequence[Any]) -> list[Any]:
-        """Return the gradient of each leaf; afterwards `truths` has those of everything in between."""
+        """Return the gradient of each leaf, 0 where that is infinite; afterwards `truths` has those of all values."""
         self.tape.forget_gradients()
         found = list(self._pull([np.asarray(g) for g in gs]))
         for i, gradient in enumerate(found):
             self.tape.truths[i].gradient = gradient
-        return found
+        return where_finite(found, self.subject.leaves)
 
     @property
     def truths(self) -> list[Truth]:

@@ -92,7 +92,8 @@ def _slopes_along(line: Line, which: int, t: np.ndarray, spent: list[int]) -> tu
     direction: list[Any] = [np.zeros_like(d) for d in line.direction]
     direction[which] = t
     there = Line(line.run, line.leaves, direction, line.weights, line.here)
-    scale = float(np.max(np.abs(line.leaves[which]), initial=0)) or 1.0
+    sizes = np.abs(line.leaves[which])
+    scale = float(np.max(sizes[np.isfinite(sizes)], initial=0)) or 1.0
     step = 1e-4 * max(scale, 1e-3) / max(float(np.max(np.abs(t), initial=0)), 1e-300)
     jumps: list[float] = []
     sides: list[tuple[float, float]] = []

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from minigrad import tree
+from minigrad.check.finite import where_finite
 from minigrad.check.naming import argument_names, is_float, kind_of, name_of
 from minigrad.check.returned import by_leaf
 from minigrad.custom import is_differentiable
@@ -186,12 +187,14 @@ class Subject:
     def by_leaf(self, result: Any) -> list[Any]:
         """Return the gradient of each moving leaf out of what the adjoint returned; None where it says None.
 
+        It is 0 where a leaf is infinite.
+
         Raises
         ------
         StructureError
             If what came has not the structure of the arguments, or is no array of numbers.
         """
-        return by_leaf(self, result)
+        return where_finite(by_leaf(self, result), self.leaves)
 
     def random_cotangents(self, rng: np.random.Generator) -> Arrays:
         """Return random numbers in the shapes and dtypes of the results, 0 where those are not finite."""
