@@ -9,7 +9,7 @@ import pytest
 import minigrad.testing
 import wrong_adjoints as wrong
 from adjoint_rows import ROWS, Sample
-from minigrad.check import check_adjoint, compare_adjoints
+from minigrad.check import check_adjoint, check_gradients, compare_adjoints
 from minigrad.errors import AdjointMismatch, MinigradError
 
 
@@ -274,3 +274,66 @@ def test_a_forgotten_key_is_named():
     with pytest.raises(AdjointMismatch, match="the gradient of params has no 'b'") as caught:
         check_adjoint(forward, adjoint, params, np.ones((3, 2)))
     assert caught.value.report.culprit.why == "returns that"
+
+
+# ---- an adjoint that forgets a gradient, a check without an example --------------------------------
+
+
+def affine(x, w, b):
+    return x @ w + b
+
+
+def all_three(g, x, w, b):
+    return g @ w.T, x.T @ g, np.sum(g, axis=0)
+
+
+def sliced_at_the_end(g, x, w, b):
+    r = all_three(g, x, w, b)
+    return r[:2]
+
+
+def sliced_at_once(g, x, w, b):
+    r = all_three(g, x, w, b)[:2]
+    return r
+
+
+def on_one_line(g, x, w, b):
+    r = all_three(g, x, w, b); return r[:2]  # noqa: E702
+
+
+def left_out(g, x, w, b):
+    gw = g @ w.T
+    return gw, x.T @ g
+
+
+FORGETFUL = {
+    sliced_at_the_end: "return r[:2]\n      it is not what it should be\n      everything is right with `3`",
+    sliced_at_once: "[:2]\n      `r` is not what it should be\n      everything is right with `3`",
+    on_one_line: "# noqa: E702\n      it is not what it should be\n      everything is right with `3`",
+    left_out: "return gw, x.T @ g\n      it returns that\n",
+}
+
+
+@pytest.mark.parametrize(("adjoint", "says"), FORGETFUL.items(), ids=lambda x: getattr(x, "__name__", ""))
+@pytest.mark.parametrize("check", [check_adjoint, compare_adjoints])
+def test_of_a_forgotten_gradient_no_right_variable_is_blamed(check, adjoint, says):
+    rng = np.random.default_rng(0)
+    with pytest.raises(AdjointMismatch, match="should return 3 gradients, for x, w, b; it returned 2 values") as caught:
+        check(affine, adjoint, rng.normal(size=(3, 4)), rng.normal(size=(4, 5)), rng.normal(size=5))
+    assert says in str(caught.value)
+
+
+def test_without_an_example_the_call_that_was_wanted_is_said():
+    def total(*terms):
+        return sum(terms)
+
+    wanted = {
+        "check_adjoint(affine, all_three, x, w, b)": lambda: check_adjoint(affine, all_three),
+        "compare_adjoints(affine, all_three, x, w, b)": lambda: compare_adjoints(affine, all_three),
+        "check_gradients(affine, x, w, b)": lambda: check_gradients(affine),
+        "check_gradients(total, ...)": lambda: check_gradients(total),
+    }
+    for call, check in wanted.items():
+        with pytest.raises(MinigradError, match=r"^no example arguments of (affine|total) were given\n") as caught:
+            check()
+        assert str(caught.value).endswith(f"wanted  {call}, with arrays")

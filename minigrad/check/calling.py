@@ -22,6 +22,7 @@ __all__ = [
     "find_method",
     "names_of_results",
     "raised_at",
+    "require_example",
     "require_incoming_gradient",
     "split_result",
     "taken_from",
@@ -123,6 +124,29 @@ def called_with(inputs: Sequence[Any]) -> str:
     """Return what something was called with, for a message: `float64 (2, 3), int`."""
     kinds = [f"{x.dtype} {x.shape}" if isinstance(x, np.ndarray) else type(x).__name__ for x in inputs]
     return ", ".join(kinds) or "nothing"
+
+
+def require_example(check: str, functions: Sequence[Any], args: Sequence[Any]) -> None:
+    """Raise unless a check was given example arguments of the functions, of which the first is the forward.
+
+    Raises
+    ------
+    MinigradError
+        With the call that was wanted.
+    """
+    if args:
+        return
+    forward, names = functions[0], [name_of(f) for f in functions]
+    try:
+        parameters = inspect.signature(forward).parameters.values()
+    except (TypeError, ValueError):  # a function of C says nothing about its parameters
+        wanted = ["..."]
+    else:
+        positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        wanted = [p.name for p in parameters if p.kind in positional and p.default is p.empty] or ["..."]
+    raise MinigradError(
+        f"no example arguments of {names[0]} were given\n  wanted  {check}({', '.join([*names, *wanted])}), with arrays"
+    )
 
 
 def require_incoming_gradient(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from minigrad.check.calling import require_incoming_gradient
+from minigrad.check.calling import require_example, require_incoming_gradient
 from minigrad.check.examine import compare_with, examine, gives_the_same, title_of
 from minigrad.check.finite import left_out, require_numbers
 from minigrad.check.reference import Reference
@@ -40,6 +40,7 @@ def check_gradients(
     MinigradError
         If the function cannot be differentiated.
     """
+    require_example("check_gradients", [f], args)
     subject = Subject.of(f, None, args, kwargs, argnums)
     report = Report(f"the generated gradient of {name_of(f)}", forward=Listing.of(f), notes=left_out(subject))
     reference = Reference.of(subject)
@@ -93,6 +94,7 @@ def check_adjoint(
     AdjointMismatch
         If anything is wrong. Its message is the report: what is off, what it looks like, and the first wrong line.
     """
+    require_example("check_adjoint", [forward, adjoint], args)
     require_incoming_gradient(forward, adjoint, args, kwargs)
     subject = Subject.of(forward, adjoint, args, kwargs, argnums)
     return examine(subject, names, other_shapes=other_shapes).require()
@@ -117,6 +119,7 @@ def compare_adjoints(
     MinigradError
         If the forward function cannot be differentiated.
     """
+    require_example("compare_adjoints", [forward, adjoint], args)
     require_incoming_gradient(forward, adjoint, args, kwargs)
     subject = Subject.of(forward, adjoint, args, kwargs, argnums)
     report = Report(title_of(subject), forward=Listing.of(forward), adjoint=Listing.of(adjoint))

@@ -143,7 +143,10 @@ def by_edit(
     if named is not None and named.line.line == cure.line:
         named.cure = cure.text
         return named
-    variables = [s.assignment.name for s in relevant if s.assignment.line.line == cure.line]
+    assigned = [s for s in relevant if s.assignment.line.line == cure.line]
+    wrong = [s.assignment.name for s in assigned if s.suspicious]  # of a tuple each part may be right: it has too few
     place = SourceLine(lab.root.co_filename, cure.line)
-    variable = variables[0] if variables else None
+    at = statements(lab.root).get(cure.line)
+    whole = [] if at is not None and at.returns else [s.variable for s in assigned]
+    variable = next(iter([*wrong, *whole]), None)
     return WrongLine(place, lab.root.co_name, variable, True, "is not what it should be", cure=cure.text)

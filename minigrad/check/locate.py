@@ -99,6 +99,7 @@ def _search(
     lines = _lines(suspects)
     # A right value that is returned as it is is not to blame: the line that returns it should have used it.
     rest = [s for s in relevant if s not in suspects and id_of(s.assignment.value) not in returned]
+    misfit = last if gradients is None and raised is None else None  # it returns not one gradient for each argument
     return (
         by_edit(lab, relevant, _once(*near, *first, *([] if any(s.status == "wrong" for s in front) else ends)), [], 2)
         or _confirmed(by_truth(lab, front, lambda s: by_size(s, truths), right))
@@ -107,6 +108,7 @@ def _search(
         or _confirmed(by_truth(lab, suspects, lambda s: by_size(s, truths), right))
         or by_edit(lab, relevant, _once(*lines, *ends), [], 4)
         or _confirmed(by_truth(lab, rest, lambda s: by_size(s, truths), right))
+        or (WrongLine(misfit, "", None, False, "returns that") if misfit is not None else None)
         or _by_elimination(sorted(front, key=truths.has_multiple), last, raised, named)
     )
 
