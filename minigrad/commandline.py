@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import importlib
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,15 @@ import numpy as np
 
 from minigrad.errors import MinigradError
 
-__all__ = ["CommandError", "bound", "load", "made"]
+__all__ = ["INPUT", "CommandError", "arguments", "bound", "load", "made"]
+
+INPUT: dict[str, Any] = {  # of the option --input
+    "action": "append",
+    "default": [],
+    "metavar": "[NAME=]SHAPE",
+    "help": "an input: 2,4,8 for an array, 1e-5 for a value; in order, or by name: ids=2,5:int64; repeat for each",
+}
+MOST_NAMES = 20
 
 
 class CommandError(MinigradError, ValueError):
@@ -32,11 +41,10 @@ def load(target: str) -> Callable[..., Any]:
     place, colon, name = target.rpartition(":")
     if not colon or not name:
         raise CommandError(f"wanted path/to/file.py:function or package.module:function, got {target!r}")
-    module = _module(place)
-    found: Any = module
+    found: Any = _module(place)
     for part in name.split("."):
         if not hasattr(found, part):
-            raise CommandError(f"{place} has no {name!r}; it has {', '.join(_functions(module)) or 'no functions'}")
+            raise CommandError(f"{place} has no {name!r}{_instead(found, part)}")
         found = getattr(found, part)
     if not callable(found):
         raise CommandError(f"{target} is a {type(found).__name__}; wanted a function")
@@ -61,9 +69,15 @@ def _module(place: str) -> Any:
     return importlib.import_module(".".join(names))
 
 
-def _functions(module: Any) -> list[str]:
-    own = (n for n, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == module.__name__)
-    return sorted(n for n in own if not n.startswith("_"))
+def _instead(owner: Any, name: str) -> str:
+    """Return the nearest name that a module or a class has, and what functions and classes it has."""
+    names = [n for n in dir(owner) if not n.startswith("_") and callable(getattr(owner, n))]
+    if inspect.ismodule(owner):  # what it has imported is not its own
+        names = [n for n in names if getattr(getattr(owner, n), "__module__", None) == owner.__name__]
+    near = difflib.get_close_matches(name, names, 1)
+    more = ", ..." if len(names) > MOST_NAMES else ""
+    has = ", ".join(names[:MOST_NAMES]) + more if names else "no functions or classes"
+    return f": did you mean {near[0]!r}? It has {has}" if near else f"; it has {has}"
 
 
 def made(text: str, rng: np.random.Generator) -> tuple[str, Any]:
@@ -77,15 +91,47 @@ def made(text: str, rng: np.random.Generator) -> tuple[str, Any]:
     CommandError
         If it is none of these.
     """
-    name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
+    name, value = _named(text)
+    if not name:
         raise CommandError(f"wanted name=shape, such as x=3,4 or ids=2,5:int64, or name=value; got {text!r}")
+    return name, _value(name, value, rng)
+
+
+def arguments(
+    f: Callable[..., Any], texts: Sequence[str], rng: np.random.Generator
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the positional and keyword arguments of a function that are given as `3,4`, in order, or as `x=3,4`.
+
+    Raises
+    ------
+    CommandError
+        If they make no sense, or do not fit its parameters.
+    """
+    in_order, by_name = list[Any](), dict[str, Any]()
+    for name, value in map(_named, texts):
+        if name in by_name:
+            raise CommandError(f"{name} is given twice")
+        made_of_it = _value(name or f"input {len(in_order) + 1}", value, rng)
+        if name:
+            by_name[name] = made_of_it
+        else:
+            in_order.append(made_of_it)
+    return bound(f, by_name, in_order)
+
+
+def _named(text: str) -> tuple[str, str]:
+    """Return the name, "" if there is none, and what is given for it."""
+    name, equals, value = text.partition("=")
+    return (name, value) if equals and name.isidentifier() else ("", text)
+
+
+def _value(name: str, value: str, rng: np.random.Generator) -> Any:
     shape, _, dtype = value.partition(":")
     digits = shape.strip("()").replace(" ", "")
     if all(part.isdigit() for part in digits.split(",") if part):
-        return name, _drawn(tuple(int(part) for part in digits.split(",") if part), dtype or "float64", rng)
+        return _drawn(tuple(int(part) for part in digits.split(",") if part), dtype or "float64", rng)
     try:
-        return name, ast.literal_eval(value)
+        return ast.literal_eval(value)
     except (SyntaxError, ValueError) as error:
         raise CommandError(f"{name} should be a shape, such as 3,4 or 2,5:int64, or a value; got {value!r}") from error
 
@@ -101,8 +147,10 @@ def _drawn(shape: tuple[int, ...], dtype: str, rng: np.random.Generator) -> np.n
     return np.asarray(numbers + 1j * rng.normal(size=shape).round(2) if kind.kind == "c" else numbers).astype(kind)
 
 
-def bound(f: Callable[..., Any], values: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the values as positional and keyword arguments of a function.
+def bound(
+    f: Callable[..., Any], values: dict[str, Any], in_order: Sequence[Any] = ()
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return values, by name or in order, as positional and keyword arguments of a function.
 
     Raises
     ------
@@ -110,10 +158,10 @@ def bound(f: Callable[..., Any], values: dict[str, Any]) -> tuple[tuple[Any, ...
         If they do not fit its parameters.
     """
     if not hasattr(f, "__code__"):  # a function of NumPy, whose parameters may have no names: take them in order
-        return tuple(values.values()), {}
+        return (*in_order, *values.values()), {}
     signature = inspect.signature(f)
     try:
-        arguments = signature.bind(**values)
+        found = signature.bind(*in_order, **values)
     except TypeError as error:
         raise CommandError(f"{getattr(f, '__name__', f)}{signature}: {error}") from error
-    return arguments.args, arguments.kwargs
+    return found.args, found.kwargs

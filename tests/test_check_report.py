@@ -248,6 +248,19 @@ class Renamed(RMSNorm):
         self.update, self.grad_gain = self.grad_gain, 0.0
         return dx
 
+class Residual:
+    def forward(self, x, skip):
+        return np.sin(x[:, :3]) + skip * skip * np.ones_like(x[:, :3])
+
+    def backward(self, g, x, skip):
+        dx = np.zeros_like(x)
+        dx[:, :3] = g * np.cos(x[:, :3])
+        return dx, 2 * g * skip
+
+class NameOnly(RMSNorm):
+    def forward(self, *, x):
+        return super().forward(x)
+
 class RaisesForward(RMSNorm):
     def forward(self, x):
         return x @ self.gain[None]
@@ -285,6 +298,8 @@ COMMANDS = {
     "a gradient of another name": (
         0, "Renamed --init d_model=4 --input 3,4 --gradient gain=update", "respect to gain: right"),
     "a backward that raises": (1, "RaisesBackward --init d_model=4 --input 3,4", "return g @ self.gain[None]"),
+    "by name, in another order": (0, "Residual --input skip=2,3 --input x=2,4", "with respect to skip: right"),
+    "in order, then by name": (0, "scaled --adjoint scaled_adjoint --input 3,4 --input factor=2.5", "right"),
     "a function": (0, "scaled --input x=3,4 --input factor=2.5", "the generated gradient of scaled: right"),
 }
 
@@ -309,7 +324,9 @@ ERRORS = {
     "a forward that raises": ("RaisesForward --init d_model=4 --input 3,4", "return x @ self.gain[None]"),
     "a constructor that raises": ("RaisesAtOnce --input 3,4", 'raise RuntimeError("not today")'),
     "a constructor without its arguments": ("RMSNorm --input 3,4", "fix  give its arguments: --init NAME=VALUE"),
-    "a layer without its input": ("RMSNorm --init d_model=4", "missing 1 required positional argument: 'x'"),
+    "a layer without its input": ("RMSNorm --init d_model=4", "forward(x): missing a required argument: 'x'"),
+    "an input by name only": ("NameOnly --init d_model=4 --input x=3,4", "x can be given to the forward pass by name"),
+    "a name that is not there": ("scaled --input y=3 --input factor=2.5", "scaled(x, factor): "),
     "a function that raises": ("picked --adjoint picked_adjoint --input 5,4 --input 5", "[np.arange(len(y)), y]"),
     "an adjoint without g": ("scaled --adjoint scaled --input x=3 --input factor=2.5", "incoming gradient first"),
 }

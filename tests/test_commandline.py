@@ -46,6 +46,13 @@ def test_the_command_prints_the_adjoint(file, capsys):
     assert "dx = dy * w" in out
 
 
+def test_inputs_are_given_by_name_or_in_order(file, capsys):
+    by_name = output(capsys, "adjoint", f"{file}:scale", "--input", "w=4", "--input", "x=3,4")
+    assert by_name[0] == 0
+    assert output(capsys, "adjoint", f"{file}:scale", "--input", "3,4", "--input", "4") == by_name
+    assert output(capsys, "adjoint", f"{file}:scale", "--input", "3,4", "--input", "w=4") == by_name
+
+
 def test_it_prints_the_function_or_every_operation(file, capsys):
     _, out, _ = output(capsys, "adjoint", f"{file}:Layer.forward", "--input", "x=", "--forward")
     assert "return np.exp(x)" in out
@@ -90,11 +97,18 @@ def test_it_knows_modules_and_packages(capsys):
     ("words", "message"),
     [
         (["{file}"], "wanted path/to/file.py:function"),
-        (["{file}:scales"], "has no 'scales'; it has scale\n"),
+        (["{file}:scales"], "has no 'scales': did you mean 'scale'? It has Dense, Layer, scale\n"),
         (["{file}:NUMBER"], "is a int; wanted a function"),
         (["nowhere.py:f"], "there is no file nowhere.py"),
         (["nowhere:f"], "there is no module 'nowhere'; a file is given with its .py"),
-        (["{file}:scale", "--input", "x"], "wanted name=shape, such as x=3,4"),
+        (["{file}:scale", "--input", "x"], "input 1 should be a shape, such as 3,4"),
+        (["{file}:Dens"], "has no 'Dens': did you mean 'Dense'? It has Dense, Layer, scale\n"),
+        (["{file}:nothing"], "has no 'nothing'; it has Dense, Layer, scale\n"),
+        (["{file}:Dense.forwrd"], "has no 'Dense.forwrd': did you mean 'forward'? It has forward\n"),
+        (["numpy:matmull"], "numpy has no 'matmull': did you mean 'matmul'? It has "),
+        (["{file}:Dense", "--init", "5"], "wanted name=shape, such as x=3,4"),
+        (["{file}:scale", "--input", "x=3", "--input", "x=3"], "x is given twice"),
+        (["{file}:scale", "--input", "3", "--input", "x=3"], "multiple values for argument 'x'"),
         (["{file}:scale", "--input", "x=three"], "x should be a shape"),
         (["{file}:scale", "--input", "x=3:float99"], "there is no dtype 'float99'"),
         (["{file}:scale", "--input", "x=3"], "scale(x, w, *, power=2): missing a required argument: 'w'"),

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from minigrad.check.calling import raised_at
+from minigrad.check.calling import FORWARD, find_method, raised_at
 from minigrad.check.checks import check_adjoint, check_gradients
 from minigrad.check.foreign import check_layer
 from minigrad.check.report import Report
-from minigrad.commandline import CommandError, bound, load, made
+from minigrad.commandline import INPUT, CommandError, arguments, load, made
 from minigrad.errors import AdjointMismatch, MinigradError
 
 __all__ = ["main"]
@@ -80,13 +81,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         help="an argument of the class: d_model=8, W=3,4",
     )
-    parser.add_argument(
-        "--input",
-        action="append",
-        default=[],
-        metavar="[NAME=]SHAPE",
-        help="an input: 2,4,8 or ids=2,5:int64 for an array, eps=1e-5 for a value; repeat for each",
-    )
+    parser.add_argument("--input", **INPUT)
     parser.add_argument(
         "--gradient",
         action="append",
@@ -113,7 +108,6 @@ def _parser() -> argparse.ArgumentParser:
 def _checked(options: argparse.Namespace) -> Report:
     rng = np.random.default_rng(options.seed)
     target = load(options.target)
-    inputs = dict(_input(text, i, rng) for i, text in enumerate(options.input))
     if isinstance(target, type):
         initial = dict(_initial(text, rng) for text in options.init)
         try:
@@ -122,9 +116,10 @@ def _checked(options: argparse.Namespace) -> Report:
             if raised_at(error) is not None:
                 raise
             raise CommandError(f"{error}\n  fix  give its arguments: --init NAME=VALUE, once for each") from error
+        forward = find_method(layer, [options.forward] if options.forward else FORWARD, "forward")
         return check_layer(
             layer,
-            *inputs.values(),
+            *_in_order(getattr(layer, forward), options.input, rng),
             forward=options.forward,
             backward=options.backward,
             gradients=dict(_path(text) for text in options.gradient),
@@ -133,9 +128,9 @@ def _checked(options: argparse.Namespace) -> Report:
         )
     if options.backward is not None:
         pair = target, _other(options, options.backward)
-        return check_layer(pair, *inputs.values(), other_shapes=not options.no_other_shapes)
-    named = all("=" in text for text in options.input)
-    args, kwargs = bound(target, inputs) if named else (tuple(inputs.values()), {})
+        inputs = _in_order(target, options.input, rng)
+        return check_layer(pair, *inputs, other_shapes=not options.no_other_shapes)
+    args, kwargs = arguments(target, options.input, rng)
     if options.adjoint is not None:
         adjoint = _other(options, options.adjoint)
         return check_adjoint(target, adjoint, *args, other_shapes=not options.no_other_shapes, **kwargs)
@@ -146,8 +141,12 @@ def _other(options: argparse.Namespace, name: str) -> Any:
     return load(name if ":" in name else f"{options.target.rpartition(':')[0]}:{name}")
 
 
-def _input(text: str, number: int, rng: np.random.Generator) -> tuple[str, Any]:
-    return made(text if "=" in text else f"input{number}={text}", rng)
+def _in_order(forward: Callable[..., Any], texts: list[str], rng: np.random.Generator) -> tuple[Any, ...]:
+    """Return the inputs of a forward pass, which a check of a layer takes in their order only."""
+    args, kwargs = arguments(forward, texts, rng)
+    if kwargs:
+        raise CommandError(f"{', '.join(kwargs)} can be given to the forward pass by name only: that is not supported")
+    return args
 
 
 def _path(text: str) -> tuple[str, str]:

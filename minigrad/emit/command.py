@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.commandline import CommandError, bound, load, made
+from minigrad.commandline import INPUT, CommandError, arguments, load, made
 from minigrad.emit import adjoint_source, forward_source
 from minigrad.errors import MinigradError, SourceLine, is_internal
 
@@ -24,7 +24,7 @@ def main(argv: list[str]) -> int:
     rng = np.random.default_rng(0)
     try:
         f = _function(options.function, dict(_initial(text, rng) for text in options.init))
-        args, kwargs = bound(f, dict(made(text, rng) for text in options.input))
+        args, kwargs = arguments(f, options.input, rng)
         write = forward_source if options.forward else adjoint_source
         source = write(f, *args, tidy=not options.exact, **kwargs)
     except MinigradError as error:
@@ -53,13 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--init", action="append", default=[], metavar="NAME=VALUE", help="an argument of the class: d_model=8, W=3,4"
     )
-    parser.add_argument(
-        "--input",
-        action="append",
-        default=[],
-        metavar="NAME=SHAPE",
-        help="an argument: x=3,4 or ids=2,5:int64 for an array, eps=1e-5 for a value; repeat for each",
-    )
+    parser.add_argument("--input", **INPUT)
     parser.add_argument("--forward", action="store_true", help="print the function itself, what it calls included")
     parser.add_argument("--exact", action="store_true", help="a line for each operation, as it was recorded")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write to a file")
