@@ -91,6 +91,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _kinks() -> tuple[Any, list[Row]]:
+    for name in kinks.missing():
+        print(f"left out: {name}: not installed")
     found = kinks.answers()
     print(f"\n{kinks.markdown(found)}")
     return {name: {k: kinks.text(v) for k, v in by_library.items()} for name, by_library in found.items()}, []

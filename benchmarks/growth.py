@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.bars import Row
 from benchmarks.race import Hall, race
-from benchmarks.step import FLOOR, contenders, open_all, three_losses
+from benchmarks.step import PRODUCTS, contenders, open_all, three_losses
 from benchmarks.work import SIZES
 
 __all__ = ["DOUBLINGS", "measure_growth", "point"]
@@ -47,7 +47,7 @@ def _measure(hall: Hall, sizes: dict[str, int], rounds: int) -> dict[str, Any]:
     with ExitStack() as stack:
         cache = " ".join(map(str, sizes.values()))
         workers, left_out = open_all(stack, hall, contenders(sizes), cache)
-        three_losses({name: worker for name, worker in workers.items() if name != FLOOR})
+        three_losses({name: worker for name, worker in workers.items() if name != PRODUCTS})
         times = race(workers, rounds)
         peaks = {name: worker.peaks()["all"] for name, worker in workers.items()}
     seconds = {name: median(s for turn in turns for s in turn) for name, turns in times.items()}

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["KINKS", "PEERS", "Kink", "answers", "markdown", "text"]
+__all__ = ["KINKS", "PEERS", "Kink", "answers", "markdown", "missing", "text"]
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,13 @@ PEERS: dict[str, Callable[[Kink], Any]] = {
 
 def answers() -> dict[str, dict[str, list[float] | str]]:
     """Return each installed library's gradient at each kink, or the name of the error it raises."""
-    libraries = [name for name in PEERS if find_spec(name)]
+    libraries = [name for name in PEERS if name not in missing()]
     return {kink.name: {name: _answer(PEERS[name], kink) for name in libraries} for kink in KINKS}
+
+
+def missing() -> list[str]:
+    """Return the peers that are not installed."""
+    return [name for name in PEERS if find_spec(name) is None]
 
 
 def _answer(gradient: Callable[[Kink], Any], kink: Kink) -> list[float] | str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import attention, floor, kinks, layers, overhead, step
+from benchmarks import attention, kinks, layers, overhead, products, step
 from benchmarks.__main__ import main
 from benchmarks.bars import Row, row_of_ratio, table
 from benchmarks.growth import AXES, DOUBLINGS, point
@@ -58,7 +58,7 @@ def test_importing_needs_no_peers():
 def test_contenders_of_the_step_agree(hall):
     """Three training steps of each that is installed, in a process of its own; two take too long for a test."""
     slow = (step.INDUCTOR, step.NUMBA)
-    quick = [c for c in step.contenders(XS) if not c.missing() and c.name not in (*slow, step.FLOOR)]
+    quick = [c for c in step.contenders(XS) if not c.missing() and c.name not in (*slow, step.PRODUCTS)]
     assert {step.EAGER, step.NUMPY} <= {c.name for c in quick}
     with ExitStack() as stack:
         workers, left_out = step.open_all(stack, hall, quick, "XS")
@@ -113,18 +113,31 @@ def test_table():
     assert [cell.strip() for cell in two.split("|")[1:-1]] == ["first call", "S", "-", "2 s", "", ""]
 
 
-def test_floor_multiplies_what_the_step_multiplies():
+def test_products_alone_are_those_of_the_step():
     """Three products for each weight matrix, and for each of attention's two."""
     work = Work(**XS)
     config, tokens = work.config, XS["batch"] * XS["length"]
     weights = sum(p.size for p in tree.leaves(work.params()) if p.ndim == 2)
     attention_products = 2 * config.n_layer * tokens * config.n_head * XS["length"] * config.head_dim
     wanted = 3 * (tokens * weights + attention_products)
-    products = list(floor._products(work, XS["batch"], XS["length"]))
-    assert sum(out.size * a.shape[-1] for a, _, out in products) == wanted
-    assert len(products) == 3 * (7 * config.n_layer + 2 * config.n_layer + 1)
-    for a, b, out in products:
+    alone = list(products._products(work, XS["batch"], XS["length"]))
+    assert sum(out.size * a.shape[-1] for a, _, out in alone) == wanted
+    assert len(alone) == 3 * (7 * config.n_layer + 2 * config.n_layer + 1)
+    for a, b, out in alone:
         np.matmul(a, b, out)  # the shapes fit
+
+
+def test_products_alone_have_no_loss(capsys):
+    measured = {
+        "median_seconds": {step.EAGER: 0.02, step.PRODUCTS: 0.01},
+        "losses": {step.EAGER: [4.5, 4.4, 4.25]},
+        "peak_bytes": {name: {"all": 2e6, "later calls": 1e6} for name in (step.EAGER, step.PRODUCTS)},
+    }
+    step._say("S", measured)
+    _, _, eager, alone = capsys.readouterr().out.splitlines()
+    assert eager.split() == ["minigrad", "eager", "20.00", "2.0", "1.0", "4.250000"]
+    assert alone.split() == ["products", "alone,", "NumPy", "10.00", "2.0", "1.0", "-"]
+    assert len(eager) == len(alone)
 
 
 def test_environment_leaves_the_choice_of_kernels_to_numpy(hall, monkeypatch):
@@ -138,9 +151,9 @@ def test_environment_leaves_the_choice_of_kernels_to_numpy(hall, monkeypatch):
 
 
 def test_a_contender_that_fails_is_left_out_with_the_reason(hall, capsys):
-    there = Contender("there", "benchmarks.floor:floor", XS)
-    broken = Contender("broken", "benchmarks.floor:floor", {**XS, "width": "wide"})
-    absent = Contender("absent", "benchmarks.floor:floor", XS, ("no_such_package.inner",))
+    there = Contender("there", "benchmarks.products:products_alone", XS)
+    broken = Contender("broken", "benchmarks.products:products_alone", {**XS, "width": "wide"})
+    absent = Contender("absent", "benchmarks.products:products_alone", XS, ("no_such_package.inner",))
     with ExitStack() as stack:
         workers, left_out = step.open_all(stack, hall, [there, broken, absent], "test")
         times = race(workers, rounds=2, turn=0.001, most=4)
@@ -151,7 +164,7 @@ def test_a_contender_that_fails_is_left_out_with_the_reason(hall, capsys):
 
 
 def test_a_contender_that_dies_is_named(hall):
-    with hall.open(Contender("dying", "benchmarks.floor:floor", XS), "test") as worker:
+    with hall.open(Contender("dying", "benchmarks.products:products_alone", XS), "test") as worker:
         worker.start()
         worker.process.kill()
         worker.process.wait()
@@ -215,10 +228,12 @@ def test_kinks_are_a_markdown_table():
 
 
 def test_command_line(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("benchmarks.kinks.PEERS", {"minigrad": kinks.PEERS["minigrad"]})
+    peers = {"minigrad": kinks.PEERS["minigrad"], "no_such_package": None}
+    monkeypatch.setattr("benchmarks.kinks.PEERS", peers)
     main(["kinks", "--out", str(tmp_path), "--rounds", "1"])
     printed = capsys.readouterr().out
     assert "fewer than 20" in printed
+    assert "left out: no_such_package: not installed\n" in printed
     assert "| `abs` at 0 | 0 |" in printed
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["kinks"]["`abs` at 0"] == {"minigrad": "0"}
