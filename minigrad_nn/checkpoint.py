@@ -1,8 +1,11 @@
 """A trained model as one safetensors file: the arrays, and the config, tokenizer and step as its metadata."""
 
 import dataclasses
+import errno
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,14 +18,14 @@ from minigrad_nn.init import init, template
 from minigrad_nn.model import Config, ConfigError
 from minigrad_nn.tokenizer import CharacterTokenizer, TokenizerError
 
-__all__ = ["Checkpoint", "CheckpointError", "extend", "file_of", "load", "save"]
+__all__ = ["Checkpoint", "CheckpointError", "extend", "file_of", "load", "prepare", "save"]
 
 FORMAT = "minigrad-1"
 FILE = "model.safetensors"  # in a folder
 
 
 class CheckpointError(MinigradError, ValueError):
-    """A file that is not a whole checkpoint of ours."""
+    """A file that is not a whole checkpoint of ours, or that cannot be written."""
 
 
 class Checkpoint(NamedTuple):
@@ -39,6 +42,8 @@ def save(path: str | Path, checkpoint: Checkpoint) -> None:
 
     Raises
     ------
+    CheckpointError
+        If it cannot be written.
     MissingExtraError
         If safetensors is not installed.
     """
@@ -56,7 +61,24 @@ def save(path: str | Path, checkpoint: Checkpoint) -> None:
         },
         metadata,
     )
-    _replace(Path(path), content)
+    with _written(path):
+        _replace(Path(path), content)
+
+
+def prepare(path: str | Path) -> None:
+    """Make the folder of a checkpoint, and see that a file can be written there: before the work, not after it.
+
+    Raises
+    ------
+    CheckpointError
+        If that cannot be.
+    """
+    with _written(path):
+        if Path(path).is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        part = _part_of(Path(path))
+        part.touch()
+        part.unlink()
 
 
 def file_of(path: str | Path) -> Path:
@@ -146,9 +168,25 @@ def _names(params: Any) -> list[str]:
     return [path.lstrip(".") for path in tree.paths(params)]
 
 
-def _replace(path: Path, content: bytes) -> None:
+@contextmanager
+def _written(path: str | Path) -> Iterator[None]:
+    """Within this context what the system says of a file is said of the checkpoint that is to be written."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(
+            f"cannot write the checkpoint {path}: {error.strerror}: {error.filename or path}; choose another folder"
+        ) from error
+
+
+def _part_of(path: Path) -> Path:
+    """Return where a checkpoint is written before it is whole, in its folder, which is made."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
+    return path.with_name(f"{path.name}.{os.getpid()}.part")
+
+
+def _replace(path: Path, content: bytes) -> None:
+    temporary = _part_of(path)
     try:
         with temporary.open("wb") as file:
             file.write(content)

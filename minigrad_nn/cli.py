@@ -110,6 +110,7 @@ def run_train(options: argparse.Namespace) -> int:
     seed = options.seed + first.step  # training that is continued should not draw its first batches again
     recipe = Recipe(**{name: getattr(options, name) for name in names}, seed=seed)
     parts = data.split(tokenizer.encode(text), config.context)
+    checkpoint.prepare(path)  # before the work, not after it
 
     n_params = sum(leaf.size for leaf in tree.leaves(first.params))
     print(f"text        {source}: {len(text):,} characters, {len(set(text))} distinct")

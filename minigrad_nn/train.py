@@ -85,7 +85,7 @@ def train(
         start anew, and the steps are counted from here; with the seed of an earlier run the same places of the text
         are drawn.
     show
-        Whether to show a progress bar with loss, tokens per second and time left, on standard error.
+        Whether to show a progress bar with loss, characters per second and time left, on standard error.
     compiled
         Whether to compile the training step, which is then planned once and updates the parameters in place (those
         of the caller are copied first). Otherwise every step is plain NumPy, to look inside.
@@ -110,7 +110,7 @@ def train(
                 loss, params, state = take_step(params, state, ids, targets)
 
                 losses.append(loss)
-                bar.set_description(f"step {step + 1}, loss {np.mean(losses[-20:]):.3f}", refresh=False)
+                bar.set_description(f"step {step + 1}, {_mean_of_last(losses, 20)}", refresh=False)
                 bar.update(targets.size)
                 if waiting:
                     raise KeyboardInterrupt
@@ -118,8 +118,8 @@ def train(
                     held_out = evaluate(params, windows(text.validation, 16, config.context), config)
                     validation.append((step + 1, held_out))
                     if show:
-                        recent = np.mean(losses[-recipe.evaluate_every :])
-                        bar.write(f"step {step + 1:5}   loss {recent:.4f}   validation loss {held_out:.4f}")
+                        recent = _mean_of_last(losses, recipe.evaluate_every)
+                        bar.write(f"step {step + 1:5}   {recent}   validation loss {held_out:.4f}")
         except KeyboardInterrupt:
             interrupted = True
         except NonFiniteError as error:
@@ -217,11 +217,16 @@ def refuse_divergence(loss: float) -> None:
         raise NonFiniteError(f"the loss is {loss}")
 
 
+def _mean_of_last(losses: list[float], most: int) -> str:
+    last = losses[-most:]
+    return f"loss {np.mean(last):.4f} (mean of {len(last)} steps)"
+
+
 def _progress_bar(recipe: Recipe, config: Config, show: bool) -> Any:
     tqdm = require("tqdm", "the progress bar").tqdm
     return tqdm(
         total=recipe.steps * recipe.batch * config.context,
-        unit="tok",
+        unit=" characters",
         unit_scale=True,
         disable=not show,
         dynamic_ncols=True,

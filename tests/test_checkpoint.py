@@ -10,7 +10,7 @@ import pytest
 
 from minigrad import tree
 from minigrad_nn import checkpoint
-from minigrad_nn.checkpoint import Checkpoint, CheckpointError, extend, load, save
+from minigrad_nn.checkpoint import Checkpoint, CheckpointError, extend, load, prepare, save
 from minigrad_nn.extras import MissingExtraError, require
 from minigrad_nn.init import init
 from minigrad_nn.model import Config, logits
@@ -73,6 +73,36 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatc
         save(path, example()._replace(step=124))
     assert path.read_bytes() == old
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("notes.txt/model.safetensors", "File exists: "),
+        ("notes.txt/deep/model.safetensors", "Not a directory: "),
+        ("folder", "Is a directory: "),
+        ("/proc/nowhere/model.safetensors", "/proc/nowhere"),
+    ],
+)
+def test_where_no_checkpoint_can_be_written_that_is_said_beforehand(tmp_path, path, says):
+    (tmp_path / "notes.txt").write_text("keep me")
+    (tmp_path / "folder").mkdir()
+    for attempt in (prepare, lambda where: save(where, example())):
+        with pytest.raises(CheckpointError, match=r"^cannot write the checkpoint .*; choose another folder$") as caught:
+            attempt(tmp_path / path)
+        assert says in str(caught.value)
+    assert (tmp_path / "notes.txt").read_text() == "keep me"
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["folder", "notes.txt"]
+
+
+def test_preparing_makes_the_folder_and_leaves_nothing_in_it(tmp_path):
+    path = tmp_path / "new" / "deep" / "model.safetensors"
+    prepare(path)
+    assert list(path.parent.iterdir()) == []
+    save(path, example())
+    whole = path.read_bytes()
+    prepare(path)
+    assert path.read_bytes() == whole and list(path.parent.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("kept", [0, 4, 8, 100, -1])

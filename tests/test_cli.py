@@ -110,6 +110,16 @@ def test_what_cannot_be_trained_is_explained(tmp_path, text, capsys, options, sa
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(("out", "says"), [("text.txt", "File exists"), ("/proc/nowhere", "/proc/nowhere")])
+def test_where_no_checkpoint_can_be_written_nothing_is_trained(tmp_path, text, capsys, monkeypatch, out, says):
+    monkeypatch.setattr(cli, "train", lambda *args, **how: pytest.fail("it trains"))
+    assert cli.main(["train", "--out", str(tmp_path / out), "--text", str(text), *TINY]) == 1
+    printed = capsys.readouterr()
+    assert printed.err.startswith("minigrad-nn: cannot write the checkpoint ") and printed.err.count("\n") == 1
+    assert says in printed.err and printed.err.endswith("; choose another folder\n")
+    assert printed.out == ""
+
+
 def test_an_empty_text_is_explained(tmp_path, capsys):
     (tmp_path / "empty.txt").write_bytes(b"")
     assert cli.main(["train", "--text", str(tmp_path / "empty.txt")]) == 1

@@ -1,5 +1,6 @@
 """Training: the loss falls, runs repeat, and every way to stop leaves the parameters of the last whole step."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -179,8 +180,16 @@ def test_a_compiled_run_stops_at_ctrl_c(params, monkeypatch):
 def test_the_bar_shows_loss_and_speed_and_evaluations_are_printed(params, capsys):
     train(params, CONFIG, PARTS, Recipe(steps=2, batch=2), show=True)
     out, err = capsys.readouterr()
-    assert "step 2, loss " in err and "tok/s" in err and "left" in err
-    assert "step     2   loss " in out and "validation loss " in out
+    assert re.search(r"step 2, loss \d\.\d{4} \(mean of 2 steps\): .* characters/s .* left", err)
+    assert re.search(r"step     2   loss \d\.\d{4} \(mean of 2 steps\)   validation loss \d\.\d{4}\n", out)
+
+
+def test_the_loss_that_is_shown_is_the_mean_of_so_many_steps(params, capsys):
+    trained = train(params, CONFIG, PARTS, Recipe(steps=24, batch=2, evaluate_every=22), show=True)
+    out, err = capsys.readouterr()
+    assert f"step 24, loss {np.mean(trained.losses[4:]):.4f} (mean of 20 steps)" in err
+    assert f"step    22   loss {np.mean(trained.losses[:22]):.4f} (mean of 22 steps)   validation" in out
+    assert f"step    24   loss {np.mean(trained.losses[2:]):.4f} (mean of 22 steps)   validation" in out
 
 
 def test_nothing_is_shown_when_not_asked(params, capsys):
