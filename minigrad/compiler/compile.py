@@ -73,7 +73,11 @@ def compile(f: Callable[..., Any] | None = None, *, donate: int | Sequence[int] 
     Raises
     ------
     ControlFlowError
-        When it is called, if Python control flow depends on the value of an array.
+        When it is called, if Python control flow or a shape depends on the value of an array.
+    CutGraphError
+        When it is called, if a value becomes a Python number or a plain array, and so would be frozen.
+    OverwrittenError
+        When it is called, if `f` changes an argument in place.
     """
     if backend not in ("auto", "numpy", "numba"):
         raise ValueError(f"compile: backend should be 'auto', 'numpy' or 'numba', got {backend!r}")
@@ -125,7 +129,7 @@ class Compiled:
         name = getattr(self.f, "__name__", "f")
         raise TypeError(
             f"compile: {name} is a method of {type(instance).__name__}, compiled for the class\n"
-            f"  fix  compile it for an object: {name} = minigrad.compile(x.{name})"
+            f"  fix  leave the decorator out, and compile it for an object: {name} = minigrad.compile(x.{name})"
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
