@@ -47,7 +47,7 @@ class _Call:
                     f"{self.name} uses a Tensor that is not among its arguments, so that its gradient would be "
                     f"lost.\n  at   {here()}\n  fix  pass the Tensor as an argument"
                 )
-        out = owned(out)
+        out = [x._snapshot() if isinstance(x, Tensor) else x for x in owned(out)]  # no longer views of each other
         return out[0] if len(out) == 1 else tuple(out)
 
     def gradient(self, g: Any, position: int, leaves: tuple[Any, ...]) -> Any:

@@ -43,6 +43,11 @@ class Structure:
         """The number of leaves below."""
         return 1 if self.kind is None else sum(child.n_leaves for child in self.children)
 
+    @functools.cached_property
+    def orders(self) -> tuple[Any, ...]:
+        """The order of the keys of every dict, in which equal structures may differ."""
+        return (self.order, *(child.orders for child in self.children if child.kind is not None))
+
     def __str__(self) -> str:
         if self.kind is None:
             return "*"
@@ -137,7 +142,10 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
 
 
 def leaves_of(structure: Structure, tree: Any) -> list[Any] | None:
-    """Return the leaves of a tree if it has this structure, otherwise None: `flatten` for one that is expected."""
+    """Return the leaves of a tree if it has this structure and its dicts this order of keys, otherwise None.
+
+    It is `flatten` for a tree that is expected.
+    """
     found: list[Any] = []
     return found if _collect(structure, tree, found) else None
 
@@ -149,19 +157,21 @@ def _collect(structure: Structure, node: Any, found: list[Any]) -> bool:
         found.append(node)
         return kind is None and _children(node) is None
     if kind is dict:
-        children = [node.get(key, LEAF) for key in structure.keys]  # which is no leaf that a tree can have
+        if tuple(node) != structure.order:
+            return False
+        children = [node[key] for key in structure.keys]
     elif kind is list or kind is tuple:
         children = node
     else:
         below, own = flatten(node)
         found += below
-        return own == structure
+        return own == structure and own.orders == structure.orders
     if len(node) != len(structure.children):
         return False
     for expected, child in zip(structure.children, children, strict=True):
         if expected is LEAF and type(child) is np.ndarray:
             found.append(child)  # most are
-        elif child is LEAF or not _collect(expected, child, found):
+        elif not _collect(expected, child, found):
             return False
     return True
 

@@ -705,3 +705,89 @@ def test_a_donated_argument_goes_with_the_result_of_its_structure(backend):
         same(got, wanted, 1e-12)
         plain, own = (wanted[3], wanted[2]), (got[3], got[2])
         assert own[0]["w"] is memory
+
+
+# --- found by a random tester
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_checkpoint_replays_the_draws_of_each_call(backend):
+    """Also inside another checkpoint, and beside draws outside of both."""
+    dropped = minigrad.checkpoint(lambda x, rng: x * x * (rng.random(x.shape) < 0.5))
+    twice = minigrad.checkpoint(lambda x, rng: dropped(dropped(x, rng) * rng.normal(size=x.shape), rng))
+
+    def f(x, rng):
+        return minigrad.grad(lambda x: np.sum(twice(x, rng) * rng.random()))(x), rng.random(3)
+
+    compiled, x = compile(f, backend=backend), np.random.default_rng(0).standard_normal(9)
+    eagerly, again = np.random.default_rng(1), np.random.default_rng(1)
+    for _ in range(3):
+        same(compiled(x, again), f(x, eagerly), 1e-12)
+
+
+def test_results_of_a_checkpoint_are_no_views_of_each_other():
+    def halves(p):
+        whole = p * 2
+        return whole, whole[None]
+
+    def f(x):
+        a, b = minigrad.checkpoint(halves)(x)
+        b *= 10
+        return a + 0
+
+    np.testing.assert_array_equal(compile(f, backend="numpy")(np.ones(2)), f(np.ones(2)))
+
+
+def test_the_order_of_a_dict_makes_another_program():
+    compiled = compile(lambda d: np.stack(list(d.values())), backend="numpy")
+    a, b = np.zeros(1), np.ones(1)
+    for _ in range(2):
+        np.testing.assert_array_equal(compiled({"a": a, "b": b}).ravel(), [0, 1])
+        np.testing.assert_array_equal(compiled({"b": b, "a": a}).ravel(), [1, 0])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("number", [True, np.bool_(False), np.int8(1), 2**31, 2**32, 2**63, np.uint64(2**63), -(2**40)])
+def test_numbers_beside_whole_numbers(number, dtype, backend):
+    x = np.arange(-1, 3, dtype=dtype)
+    functions = [lambda x: x == number, lambda x: x < number, lambda x: np.where(x <= number, 1.0, 0.0)]
+    if abs(int(number)) < 2:
+        functions += [lambda x: x * number, lambda x: np.maximum(x, number), lambda x: np.where(x > 1, x, number)]
+    for f in functions:
+        got, wanted = compile(f, backend=backend)(x), f(x)
+        assert got.dtype == wanted.dtype
+        np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_constant_factor_stays_inside_a_sum(backend):
+    """The sum of 0 * inf and inf is NaN; (0 + 1) * inf is not."""
+    x = np.arange(48.0).reshape(3, 16) % 2
+    for axis in (None, -1, 0):
+        with np.errstate(invalid="ignore"):
+            got = compile(lambda x, axis=axis: np.sum(x * np.inf, axis=axis), backend=backend)(x)
+            np.testing.assert_array_equal(got, np.sum(x * np.inf, axis=axis))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nan_where_no_gradient_goes_in_captured_and_donated_arrays(backend):
+    factor = np.array([np.nan, 1.0])
+
+    def captures(x):
+        return minigrad.grad(lambda x: np.sum(np.where(x > 9, x * factor, x)))(x)
+
+    def updates(w, s):
+        return w - minigrad.grad(lambda w: np.sum(np.where(w > 9, w * np.sqrt(s), w)))(w), s * 1
+
+    np.testing.assert_array_equal(compile(captures, backend=backend)(np.ones(2)), captures(np.ones(2)))
+    wanted = updates(np.ones(2), factor)
+    got = compile(updates, donate=(0, 1), backend=backend)(np.ones(2), factor.copy())
+    for a, b in zip(got, wanted, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_function_of_no_module_is_compiled():
+    names = {"np": np}
+    exec("def f(x): return np.sin(x)", names)
+    np.testing.assert_array_equal(compile(names["f"], backend="numpy")(np.ones(3)), np.sin(np.ones(3)))

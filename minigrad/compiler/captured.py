@@ -56,7 +56,7 @@ def _reachable(f: Any) -> Iterator[tuple[str, Any]]:
     waiting, seen = [f], set()
     while waiting:
         f = waiting.pop()
-        if id(f) in seen or getattr(f, "__module__", "").startswith(("numpy", "minigrad")):
+        if id(f) in seen or (getattr(f, "__module__", None) or "").startswith(("numpy", "minigrad")):
             continue
         seen.add(id(f))
         if isinstance(f, functools.partial):

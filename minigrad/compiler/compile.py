@@ -150,7 +150,7 @@ class Compiled:
             leaves, structure = tree.flatten(args)
         if any(isinstance(leaf, Recorded) for leaf in leaves):
             return self.f(*args)  # inside a differentiation or another trace: be part of it
-        key = (structure, tuple(map(_kind, leaves)))
+        key = (structure, tuple(map(_kind, leaves)), structure.orders)  # the function may go through a dict
         with self._lock:  # a program has one memory
             executable = self._last if key == self._last_key else self._made.get(key)
             if executable is None:
@@ -240,6 +240,8 @@ class Executable:
         self.bound: list[Any] = [None] * len(self.inputs)  # the caller's arrays that the steps are made for
         self.copied: set[int] = set()
         corrects = any(eq.op is zero_stays_zero for eq in self.program.equations)
+        atoms = dict.fromkeys(a for eq in self.program.equations for a in eq.inputs if isinstance(a, Const))
+        self.captured = [a.value for a in atoms if isinstance(a.value, np.ndarray) and a.dtype.kind == "f"]
         self.may_meet_nan = corrects and backend == "numpy"  # kernels look at every gradient; NumPy only in doubt
         self.steps: list[tuple[Step, list[Equation]]] = []
         self.make_steps = _numba_steps if backend == "numba" else numpy_steps
@@ -251,7 +253,7 @@ class Executable:
             self.steps = self.make_steps(self.memory)
         self.memory.read_captured()
         refill(self.sources, leaves)
-        self.memory.invalid.raised = self.may_meet_nan and any(map(has_nan, self._given(leaves)))
+        self.memory.invalid.raised = self.may_meet_nan and any(map(has_nan, self._read(leaves)))
         equations: list[Equation] = []
         try:
             with np.errstate(all="ignore", invalid="call", call=self.memory.invalid):
@@ -267,10 +269,10 @@ class Executable:
             updated.update({atom} & self.in_place.keys())
         return tree.unflatten(self.structure, leaves)
 
-    def _given(self, leaves: list[Any]) -> list[Any]:
-        """Return the arguments that are no parameters: data, in which there may be NaN for what is missing."""
-        pairs = zip(self.inputs, self.places, strict=True)
-        return [leaves[i] for var, i in pairs if var not in self.owned and var.dtype.kind == "f"]
+    def _read(self, leaves: list[Any]) -> list[Any]:
+        """Return the arrays that a run reads: the arguments, and those that the function captures."""
+        arguments = [leaves[i] for var, i in zip(self.inputs, self.places, strict=True) if var.dtype.kind == "f"]
+        return arguments + self.captured
 
     def _bind(self, arrays: list[Any]) -> None:
         """Put the arguments where the steps read them; forget the steps if they must be made anew."""

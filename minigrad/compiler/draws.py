@@ -50,18 +50,52 @@ class _Recorder(np.random.Generator):
         super().__init__(bits)
         self.source = Source(np.random.Generator(bits))
         self.tape = tape
+        self.drawn: list[tuple[str, Tensor]] = []  # by which method, and what
+
+    def __deepcopy__(self, memo: Any) -> _Replay:
+        """Return what gives again what is drawn from now on, as a checkpoint wants it for its second run."""
+        return _Replay(self, len(self.drawn))
+
+
+class _Replay(np.random.Generator):
+    """A copy of a _Recorder: its draws are those that the original has made since."""
+
+    def __init__(self, original: _Recorder, n_drawn: int) -> None:
+        super().__init__(type(original.bit_generator)())
+        self.original = original
+        self.n_drawn = n_drawn
+
+    def __deepcopy__(self, memo: Any) -> _Replay:
+        return _Replay(self.original, self.n_drawn)
 
 
 def _recorded(method: str) -> Callable[..., Any]:
     def draw(self: _Recorder, *args: Any, **kwargs: Any) -> Any:
-        return self.tape.record(_draw, (self.source,), {"method": method, "args": args, "kwargs": kwargs})
+        drawn = self.tape.record(_draw, (self.source,), {"method": method, "args": args, "kwargs": kwargs})
+        self.drawn.append((method, drawn._snapshot()))
+        return drawn
+
+    draw.__name__ = method
+    return draw
+
+
+def _replayed(method: str) -> Callable[..., Any]:
+    def draw(self: _Replay, *args: Any, **kwargs: Any) -> Any:
+        drawn = self.original.drawn[self.n_drawn : self.n_drawn + 1]
+        if not drawn or drawn[0][0] != method:
+            raise UnsupportedError(
+                "compile: a copy of a Generator can only draw what the original has drawn since it was copied\n"
+                "  fix  draw once, and use the numbers twice"
+            )
+        self.n_drawn += 1
+        return drawn[0][1]._snapshot()
 
     draw.__name__ = method
     return draw
 
 
 def _refused(method: str) -> Callable[..., Any]:
-    def draw(self: _Recorder, *args: Any, **kwargs: Any) -> Any:
+    def draw(self: np.random.Generator, *args: Any, **kwargs: Any) -> Any:
         raise UnsupportedError(
             f"compile: Generator.{method} is not recorded, so it would give the same in every call\n"
             "  fix  draw before the call, and pass the numbers as an argument"
@@ -73,8 +107,10 @@ def _refused(method: str) -> Callable[..., Any]:
 for _name in dir(np.random.Generator):
     if _name in METHODS:
         setattr(_Recorder, _name, _recorded(_name))
+        setattr(_Replay, _name, _replayed(_name))
     elif not _name.startswith("_") and callable(getattr(np.random.Generator, _name)):
-        setattr(_Recorder, _name, _refused(_name))
+        for _kind in (_Recorder, _Replay):
+            setattr(_kind, _name, _refused(_name))
 
 
 def recording_draws(f: Callable[..., Any], sources: list[Source]) -> Callable[..., Any]:

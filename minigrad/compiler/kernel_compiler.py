@@ -199,7 +199,7 @@ class _Function:
         if not hasattr(x, "type"):
             if to is self.types["f4"]:
                 x = float(np.float32(x))
-            return self.ir.Constant(to, float(x) if is_float else x)
+            return self.ir.Constant(to, float(x) if is_float else int(bool(x)) if to == self.bit else int(x))
         if x.type == to:
             return x
         if to == self.bit:
@@ -267,8 +267,11 @@ class _Function:
         return self.builder.select(self._compare(">" if name == "maximum" else "<", x, y), x, y)
 
     def _plus(self, x: Any, y: Any) -> Any:
-        """Add in any order: what makes LLVM add up a loop in the lanes of a vector."""
-        return self.builder.fadd(x, self._cast(y, x.type), flags=("reassoc", "contract", "nsz"))
+        """Add in any order: what makes LLVM add up a loop in the lanes of a vector.
+
+        Without `nsz`, which with `reassoc` would let LLVM take a common factor out of a sum: inf * 0 would be lost.
+        """
+        return self.builder.fadd(x, self._cast(y, x.type), flags=("reassoc", "contract"))
 
     # --- memory
 

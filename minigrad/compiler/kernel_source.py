@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from minigrad.compiler.layout import Buffer
-from minigrad.compiler.ops import COMPARISONS, ELEMENTWISE, REDUCE, is_scalar
+from minigrad.compiler.ops import ELEMENTWISE, REDUCE, common_type, is_scalar
 from minigrad.compiler.plan import Plan
 from minigrad.compiler.rowfuse import Group, is_once_per_row, is_per_row, reduction_axis, stages
 from minigrad.op import OPS
@@ -365,14 +365,10 @@ class _KernelWriter:
 
     def _expression(self, eq: Equation, local: dict[Atom, str], body: list[str] | None = None) -> str:
         """Return an equation as an expression, its operands cast to the type it computes in."""
-        out = eq.outs[0]
         template = ELEMENTWISE[eq.op][1]
         values = [self._value(a, local, body) for a in eq.inputs]
-        if eq.op in COMPARISONS:
-            kind = np.result_type(*(a.value if is_scalar(a) else a.dtype for a in eq.inputs))  # type: ignore[union-attr]
-        else:
-            kind = out.dtype
-        type_ = TYPES[np.dtype(kind)]
+        kind = common_type(eq)
+        type_ = TYPES[kind]
         first = 1 if eq.op is WHERE else 0
         typed = [
             v if i < first or (not is_scalar(a) and a.dtype == kind) else f"{type_}({v})"

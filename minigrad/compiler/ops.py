@@ -13,7 +13,7 @@ from minigrad.rules import index
 from minigrad.special import erf
 from minigrad.zero import zero_stays_zero
 
-__all__ = ["ELEMENTWISE", "REDUCE", "VIEWS", "is_scalar"]
+__all__ = ["ELEMENTWISE", "REDUCE", "VIEWS", "common_type", "is_scalar"]
 
 # Elementwise ops: the ufunc that computes it into `out=`, and the expression in a generated kernel. {0} {1} {2} are
 # the operands, already of the result's type T (or, for comparisons and where's choices, of their common type).
@@ -125,6 +125,8 @@ def fusable(eq: Equation) -> bool:
         return False  # LLVM takes the square root, whose answer for -inf is another
     if eq.op in LOGICAL and any(a.dtype.kind != "b" for a in eq.inputs):
         return False
+    if not _has_fitting_numbers(eq):
+        return False
     if eq.op in ARITHMETIC and eq.outs[0].dtype.kind == "b":
         return False
     if eq.op is OPS[np.invert] or eq.op is OPS[np.bitwise_and] or eq.op is OPS[np.bitwise_or]:
@@ -132,3 +134,22 @@ def fusable(eq: Equation) -> bool:
     if eq.op in FLOATS_ONLY and any(a.dtype.kind != "f" for a in eq.inputs if not is_scalar(a)):
         return False
     return eq.op in ELEMENTWISE
+
+
+def common_type(eq: Equation) -> np.dtype[Any]:
+    """Return the type in which a comparison compares, and everything else computes."""
+    if eq.op not in COMPARISONS:
+        return eq.outs[0].dtype
+    return np.result_type(*(a.value if is_scalar(a) else a.dtype for a in eq.inputs))  # type: ignore[union-attr]
+
+
+def _has_fitting_numbers(eq: Equation) -> bool:
+    """Tell whether the type that an equation computes in holds its numbers: int32 does not hold 2**31."""
+    kind = common_type(eq)
+    if kind not in KERNEL_TYPES:
+        return False
+    if eq.op in COMPARISONS and kind.kind == "f" and all(a.dtype.kind in "iu" for a in eq.inputs):
+        return False  # NumPy compares integers of two kinds exactly
+    numbers = [a.value for a in eq.inputs if is_scalar(a)]  # type: ignore[union-attr]
+    whole = [int(n) for n in numbers if isinstance(n, (int, np.integer))]
+    return kind.kind != "i" or all(np.iinfo(kind).min <= n <= np.iinfo(kind).max for n in whole)
