@@ -14,15 +14,6 @@ def flat(x):
     return np.reshape(x, (prod(leading), last))
 
 
-def matmul(x, y):
-    """Multiply. With one matrix y for a batch, the batch is folded: np.matmul itself makes a product for each."""
-    if np.ndim(y) != 2 or np.ndim(x) < 3 or shape_of(x)[-1] != shape_of(y)[0]:
-        return np.matmul(x, y)
-    out = np.empty((*x.shape[:-1], y.shape[-1]), np.result_type(x, y))
-    np.matmul(flat(x), y, out=flat(out))
-    return out
-
-
 def matmul_left_adjoint(g, x_shape, y):
     """g y^T; for one matrix y and a batch of g, as one product."""
     if np.ndim(y) == 1:
@@ -45,7 +36,7 @@ def matmul_right_adjoint(g, x, y_shape):
     return np.matmul(np.swapaxes(x, -1, -2), g)
 
 
-define(np.matmul, "x y", matmul_left_adjoint, matmul_right_adjoint, call=matmul)
+define(np.matmul, "x y", matmul_left_adjoint, matmul_right_adjoint)
 
 
 @composite(np.dot)
