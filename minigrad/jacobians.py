@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from minigrad import tree
-from minigrad.errors import DtypeError, here
+from minigrad.errors import DtypeError, check_function, here
 from minigrad.shapes import shape_of
 from minigrad.tensor import dtype_of, plain
 from minigrad.transforms import check_shapes, value_and_grad, vjp
@@ -44,6 +44,7 @@ def jacobian(f: Callable[..., Any], *args: Any) -> Any:
     DtypeError
         If a complex result is not a holomorphic function of a complex argument: it then has no complex derivative.
     """
+    check_function(f, "jacobian")
     if not args:
         return _deferred(jacobian, f)
     x, rest = args[0], args[1:]
@@ -142,6 +143,7 @@ def hessian(f: Callable[..., Any], *args: Any) -> Any:
     array or tree
         Of shape `result.shape + x.shape + x.shape`; for a tree, a tree of trees like the argument.
     """
+    check_function(f, "hessian")
     if not args:
         return _deferred(hessian, f)
     return jacobian(lambda x, *rest: jacobian(f, x, *rest), *args)
@@ -165,6 +167,7 @@ def hvp(f: Callable[..., Any], *args: Any) -> Any:
     array or tree
         Like x. It costs about four evaluations of `f` (Pearlmutter 1994, doi:10.1162/neco.1994.6.1.147).
     """
+    check_function(f, "hvp")
     if not args:
         return _deferred(hvp, f)
     if len(args) < 2:

@@ -278,7 +278,7 @@ def test_parameters_are_named_as_the_function_names_them():
         minigrad.vjp(np.add, X, np.arange(3))
 
 
-@pytest.mark.parametrize("who", ["value_and_grad", "grad", "vjp"])
+@pytest.mark.parametrize("who", ["value_and_grad", "grad", "vjp", "jacobian", "hessian", "hvp"])
 def test_a_value_in_place_of_a_function(who):
     """The slip grad(loss(p, x))."""
     for args in ((), (X,)):
