@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -33,7 +34,8 @@ class Names:
     """
 
     def __init__(self) -> None:
-        self._found: dict[Tape, dict[int, tuple[int, str, SourceLine]]] = {}
+        # A tape that is done with is not kept for its names: it may keep large arrays.
+        self._found: WeakKeyDictionary[Tape, dict[int, tuple[int, str, SourceLine]]] = WeakKeyDictionary()
         self._constants: dict[int, tuple[Any, str]] = {}  # by id; the value is held so that its id stays its own
         self._arguments: dict[FrameType, dict[str, tuple[Any, int]]] = {}  # of the frames that are running
 

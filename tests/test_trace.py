@@ -1,6 +1,8 @@
 """Traces: a function as a Program that holds for other values, the Program of its adjoint, and the names in both."""
 
 import functools
+import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -300,3 +302,21 @@ def test_names_of_functions_and_parameters():
     assert name_of(lambda x: x) == "f"
     assert parameter_names(f, 4) == ["a", "rest0", "rest1", "rest2"]
     assert parameter_names(np.matmul, 2) == ["x1", "x2"]
+
+
+def test_a_trace_does_not_keep_the_tapes_of_differentiations_inside():
+    """They keep what their adjoints need: for a loop over blocks, memory would grow with all of them."""
+    tapes, alive = [], []
+
+    def loss(x):
+        tapes.append(weakref.ref(x._tape))
+        return np.sum(x * x)
+
+    def f(x):
+        gradient = minigrad.grad(loss)(x)
+        gc.collect()
+        alive.append(tapes[0]() is not None)
+        return gradient
+
+    trace(f, np.ones(3))
+    assert alive == [False]
