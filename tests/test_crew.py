@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -14,22 +13,13 @@ pytest.importorskip("numba")
 
 from minigrad.compiler import crew as crew_module
 from minigrad.compiler.crew import Crew
+from on_threads import always_the_same_bits, close, inputs, serves_several_callers
 
 
 def step(x, w):
     """Something with kernels to share, a sum over rows, and products."""
     h = np.tanh(x @ w)
     return h - h.max(-1, keepdims=True), (h * h).sum(0), h @ w.T, np.sum(h)
-
-
-def inputs(seed=0):
-    rng = np.random.default_rng(seed)
-    return rng.standard_normal((300, 64)), rng.standard_normal((64, 64))
-
-
-def close(got, wanted):
-    for a, b in zip(got, wanted, strict=True):
-        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * np.max(np.abs(b)))
 
 
 def threads_of(monkeypatch, n):
@@ -42,12 +32,7 @@ def threads_of(monkeypatch, n):
 @pytest.mark.parametrize("threads", [1, 2, 3, 5])
 def test_any_number_of_threads_gives_the_result_and_always_the_same_bits(monkeypatch, threads):
     threads_of(monkeypatch, threads)
-    compiled = minigrad.compile(step, backend="numba")
-    first = compiled(*inputs())
-    close(first, step(*inputs()))
-    for _ in range(30):
-        for again, once in zip(compiled(*inputs()), first, strict=True):
-            np.testing.assert_array_equal(again, once)
+    always_the_same_bits(minigrad.compile(step, backend="numba"), step)
 
 
 def test_threads_that_never_come_are_not_waited_for(monkeypatch):
@@ -59,24 +44,7 @@ def test_threads_that_never_come_are_not_waited_for(monkeypatch):
 
 def test_a_crew_serves_callers_from_several_threads(monkeypatch):
     threads_of(monkeypatch, 2)
-    wrong = []
-
-    def caller(seed):
-        compiled = minigrad.compile(step, backend="numba")
-        wanted = step(*inputs(seed))
-        for _ in range(20):
-            try:
-                close(compiled(*inputs(seed)), wanted)
-            except AssertionError as error:
-                wrong.append(error)
-
-    callers = [threading.Thread(target=caller, args=(seed,)) for seed in range(4)]
-    for thread in callers:
-        thread.start()
-    for thread in callers:
-        thread.join(timeout=120)
-    assert not wrong
-    assert not any(thread.is_alive() for thread in callers)
+    serves_several_callers(step, "numba")
 
 
 FORK = """

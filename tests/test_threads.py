@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import threading
 import time
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 import minigrad
 from minigrad.compiler import numpy_backend, numpy_calls
 from minigrad.compiler.threads import Run, Task, span
+from on_threads import always_the_same_bits, close, inputs, serves_several_callers
 
 
 @pytest.fixture(params=[2, 3, 5])
@@ -31,28 +31,14 @@ def step(x, w):
     return h - h.max(-1, keepdims=True), (h * h).sum(0), h @ w.T, np.exp(scores).sum(-1), np.sum(h)
 
 
-def inputs(seed=0):
-    rng = np.random.default_rng(seed)
-    return rng.standard_normal((300, 64)), rng.standard_normal((64, 64))
-
-
-def close(got, wanted):
-    for a, b in zip(got, wanted, strict=True):
-        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * np.max(np.abs(b)))
-
-
 def runs(compiled):
     return [s for s, _ in compiled.executable.steps if isinstance(s, Run)]
 
 
 def test_any_number_of_threads_gives_the_result_and_always_the_same_bits(threads):
     compiled = minigrad.compile(step, backend="numpy")
-    first = compiled(*inputs())
+    always_the_same_bits(compiled, step)
     assert runs(compiled)[0].threads == threads
-    close(first, step(*inputs()))
-    for _ in range(30):
-        for again, once in zip(compiled(*inputs()), first, strict=True):
-            np.testing.assert_array_equal(again, once)
 
 
 def test_gradients_and_donated_updates(threads):
@@ -81,24 +67,7 @@ def test_zero_stays_zero_where_another_thread_made_the_nan(threads):
 
 
 def test_callers_from_several_threads(threads):
-    wrong = []
-
-    def caller(seed):
-        compiled = minigrad.compile(step, backend="numpy")
-        wanted = step(*inputs(seed))
-        for _ in range(20):
-            try:
-                close(compiled(*inputs(seed)), wanted)
-            except AssertionError as error:
-                wrong.append(error)
-
-    callers = [threading.Thread(target=caller, args=(seed,)) for seed in range(4)]
-    for thread in callers:
-        thread.start()
-    for thread in callers:
-        thread.join(timeout=120)
-    assert not wrong
-    assert not any(thread.is_alive() for thread in callers)
+    serves_several_callers(step, "numpy")
 
 
 def fail():

@@ -17,7 +17,9 @@ from minigrad.program import Atom, Equation
 from minigrad.rules.index import cast, gather, scatter
 from minigrad.zero import zero_stays_zero
 
-__all__ = ["MATMUL", "Call", "Flag", "call_into_memory", "call_of", "not_in_place", "products", "work"]
+__all__ = [
+    "MATMUL", "Call", "Flag", "along", "call_into_memory", "call_of", "folded", "not_in_place", "products", "work",
+]  # fmt: skip
 
 Call = Callable[[], Any]
 Arrays = Callable[[Atom], Any]  # gives the array of an atom
@@ -68,12 +70,8 @@ def call_into_memory(invalid: Flag, array: Arrays, eq: Equation) -> Call | None:
 
 
 def products(x: np.ndarray, y: np.ndarray, out: np.ndarray, most: int) -> list[tuple[np.ndarray, ...]]:
-    """Share a product out: matrices of a batch, or else rows of the result.
-
-    A batch with one matrix is one product, and NumPy's loop over small ones is avoided.
-    """
-    if x.ndim > 2 and y.ndim == 2 and x.flags.c_contiguous and out.flags.c_contiguous and x.size and out.size:
-        x, out = x.reshape(-1, x.shape[-1]), out.reshape(-1, out.shape[-1])
+    """Share a product out: matrices of a batch, or else rows of the result."""
+    x, y, out = folded(x, y, out)
     parts = min(most, 2 * work(x, y, out) // MOST_WORK_ALONE)
     axis = next((i for i, n in enumerate(out.shape[:-1]) if n >= parts), None)
     if parts < 2 or axis is None or x.ndim < 2 or y.ndim < 2:
@@ -81,7 +79,7 @@ def products(x: np.ndarray, y: np.ndarray, out: np.ndarray, most: int) -> list[t
     n, back = out.shape[axis], axis - out.ndim
     ends = [n * i // parts for i in range(parts + 1)]
     return [
-        (_along(x, back, *ab), y if back == -2 else _along(y, back, *ab), _along(out, back, *ab))
+        (along(x, back, *ab), y if back == -2 else along(y, back, *ab), along(out, back, *ab))
         for ab in itertools.pairwise(ends)
     ]
 
@@ -91,7 +89,14 @@ def work(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> int:
     return int(out.size * x.shape[-1])
 
 
-def _along(array: np.ndarray, axis: int, low: int, high: int) -> np.ndarray:
+def folded(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return a batch with one matrix as one product: a loop over small ones is avoided."""
+    if x.ndim > 2 and y.ndim == 2 and x.flags.c_contiguous and out.flags.c_contiguous and x.size and out.size:
+        return x.reshape(-1, x.shape[-1]), y, out.reshape(-1, out.shape[-1])
+    return x, y, out
+
+
+def along(array: np.ndarray, axis: int, low: int, high: int) -> np.ndarray:
     """Return what lies from low to high along an axis counted from the last; all, if that is broadcast."""
     if array.ndim < -axis or (axis < -2 and array.shape[axis] == 1):
         return array

@@ -7,64 +7,19 @@ too, and no other library is needed.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 
 import numpy as np
 
 from minigrad.compiler.crew import Instruction, span
 from minigrad.compiler.kernel_cache import shipped
-from minigrad.compiler.numpy_backend import MATMUL, Memory
+from minigrad.compiler.numpy_backend import Memory
+from minigrad.compiler.numpy_calls import MATMUL, along, folded
 from minigrad.program import Equation
 
 __all__ = ["product"]
 
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 ENOUGH_WORK = 20_000  # multiplications: below, one thread does it all
-
-
-@dataclass(frozen=True)
-class Matrices:
-    """A batch of matrices in memory."""
-
-    address: int
-    itemsize: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]  # in elements
-
-    @staticmethod
-    def of(x: np.ndarray) -> Matrices:
-        """Describe an array of two or more axes."""
-        strides = tuple(s // x.itemsize for s in x.strides)
-        return Matrices(x.__array_interface__["data"][0], x.itemsize, x.shape, strides)
-
-    @property
-    def transposed(self) -> Matrices:
-        """The same memory with the last two axes exchanged."""
-        (*batch, m, n), (*steps, row, column) = self.shape, self.strides
-        return Matrices(self.address, self.itemsize, (*batch, n, m), (*steps, column, row))
-
-    @property
-    def has_whole_rows(self) -> bool:
-        """Whether the numbers of a row are neighbours."""
-        return self.shape[-1] == 1 or self.strides[-1] == 1
-
-    def along(self, axis: int, low: int, high: int) -> Matrices:
-        """Return what lies from low to high along an axis, counted from the last; all, if that is broadcast."""
-        if len(self.shape) < -axis or (axis < -2 and self.shape[axis] == 1):
-            return self
-        shape = list(self.shape)
-        shape[axis] = high - low
-        start = self.address + low * self.strides[axis] * self.itemsize
-        return Matrices(start, self.itemsize, tuple(shape), self.strides)
-
-    def addresses(self, batch: tuple[int, ...]) -> np.ndarray:
-        """Return where each matrix of a batch begins."""
-        places = np.full(batch, self.address, np.int64)
-        missing = len(batch) - (len(self.shape) - 2)
-        for axis, (n, stride) in enumerate(zip(self.shape[:-2], self.strides[:-2], strict=True)):
-            steps = np.arange(batch[missing + axis]) * (stride * self.itemsize if n != 1 else 0)
-            places += steps.reshape(-1, *[1] * (len(batch) - missing - axis - 1))
-        return places.reshape(-1)
 
 
 def product(memory: Memory, eq: Equation, threads: int) -> Instruction | None:
@@ -79,12 +34,10 @@ def product(memory: Memory, eq: Equation, threads: int) -> Instruction | None:
         y, z = y[:, None], z[..., None]
     if x.ndim == 1:
         x, z = x[None], z[..., None, :]
-    if x.ndim > 2 and y.ndim == 2 and x.flags.c_contiguous and z.flags.c_contiguous:
-        x, z = x.reshape(-1, x.shape[-1]), z.reshape(-1, z.shape[-1])
-    a, b, c = Matrices.of(x), Matrices.of(y), Matrices.of(z)
-    if not c.has_whole_rows:  # z = x y is z' = y' x'
-        a, b, c = b.transposed, a.transposed, c.transposed
-    if not c.has_whole_rows:
+    a, b, c = folded(x, y, z)
+    if not _has_whole_rows(c):  # z = x y is z' = y' x'
+        a, b, c = b.mT, a.mT, c.mT
+    if not _has_whole_rows(c):
         return None
     kernel = shipped("products", out.dtype.name)
     parts = _parts(a, b, c, threads if z.size * x.shape[-1] >= ENOUGH_WORK else 1, (kernel.ROWS, kernel.WIDTH))
@@ -96,9 +49,14 @@ def product(memory: Memory, eq: Equation, threads: int) -> Instruction | None:
     )
 
 
+def _has_whole_rows(x: np.ndarray) -> bool:
+    """Tell whether the numbers of a row are neighbours."""
+    return x.shape[-1] == 1 or x.strides[-1] == x.itemsize
+
+
 def _parts(
-    a: Matrices, b: Matrices, c: Matrices, parts: int, tile: tuple[int, int]
-) -> list[tuple[Matrices, Matrices, Matrices]]:
+    a: np.ndarray, b: np.ndarray, c: np.ndarray, parts: int, tile: tuple[int, int]
+) -> list[tuple[np.ndarray, ...]]:
     """Share the products out: whole matrices of a batch, or else rows or columns of the result, in whole tiles."""
     batch, (m, n) = c.shape[:-2], c.shape[-2:]
     if parts == 1:
@@ -106,11 +64,11 @@ def _parts(
     for axis, length in enumerate(batch):
         if length % parts == 0 or length >= 8 * parts:
             spans = _spans(length, parts, 1)
-            return [tuple(x.along(axis - len(c.shape), *s) for x in (a, b, c)) for s in spans]  # type: ignore[misc]
+            return [tuple(along(x, axis - c.ndim, *s) for x in (a, b, c)) for s in spans]
     if m >= n and m >= parts * tile[0]:
-        return [(a.along(-2, *s), b, c.along(-2, *s)) for s in _spans(m, parts, tile[0])]
+        return [(along(a, -2, *s), b, along(c, -2, *s)) for s in _spans(m, parts, tile[0])]
     if n >= parts * tile[1]:
-        return [(a, b.along(-1, *s), c.along(-1, *s)) for s in _spans(n, parts, tile[1])]
+        return [(a, along(b, -1, *s), along(c, -1, *s)) for s in _spans(n, parts, tile[1])]
     return [(a, b, c)]
 
 
@@ -119,8 +77,18 @@ def _spans(n: int, parts: int, tile: int) -> list[tuple[int, int]]:
     return list(itertools.pairwise(ends))
 
 
-def _block(a: Matrices, b: Matrices, c: Matrices) -> np.ndarray:
-    """Return the block that loops/products.py reads."""
-    known = [*c.shape[-2:], a.shape[-1], *a.strides[-2:], *b.strides[-2:], c.strides[-2]]
-    where = np.stack([x.addresses(c.shape[:-2]) for x in (a, b, c)], 1)
+def _block(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """Return the block that loops/products.py reads: distances are counted in numbers."""
+    distances = [stride // x.itemsize for x in (a, b) for stride in x.strides[-2:]]
+    known = [*c.shape[-2:], a.shape[-1], *distances, c.strides[-2] // c.itemsize]
+    where = np.stack([_addresses(x, c.shape[:-2]) for x in (a, b, c)], 1)
     return np.concatenate([known, [len(where)], where.reshape(-1)]).astype(np.int64)
+
+
+def _addresses(x: np.ndarray, batch: tuple[int, ...]) -> np.ndarray:
+    """Return where each matrix of a batch begins."""
+    whole = np.broadcast_to(x, (*batch, *x.shape[-2:]))
+    places = np.full(batch, x.__array_interface__["data"][0], np.int64)
+    for axis, (n, stride) in enumerate(zip(batch, whole.strides, strict=False)):
+        places += (np.arange(n) * stride).reshape(-1, *[1] * (len(batch) - axis - 1))
+    return places.reshape(-1)
