@@ -183,8 +183,7 @@ def _by_leaf(
             continue
         parts, came = tree.flatten(gradient)
         tree.check_same(structure, came, f"{who}: the gradient of {named[i]}")
-        for x, part, path in zip(below, parts, tree.paths(argument), strict=True):
-            where = named[i] + (path if path.startswith("[") or not path else f".{path}")
+        for x, part, where in zip(below, parts, tree.paths(argument, named[i]), strict=True):
             gradients.append(_checked(x, part, where, who) if dtype_of(x).kind in "fc" else None)
     return gradients
 

@@ -94,7 +94,7 @@ class _Run:
 def _paths(f: Callable[..., Any], args: Sequence[Any], chosen: Sequence[int]) -> list[str]:
     """Return what the leaves of these arguments are called: params.blocks[0].q, where f calls its argument params."""
     names = parameter_names(f, len(args))
-    return [names[n] + (p if p.startswith("[") or not p else f".{p}") for n in chosen for p in tree.paths(args[n])]
+    return [path for n in chosen for path in tree.paths(args[n], names[n])]
 
 
 def _references(x: Any) -> int:

@@ -234,9 +234,9 @@ def leaves(tree: Any) -> list[Any]:
     return flatten(tree)[0]
 
 
-def paths(tree: Any) -> list[str]:
-    """Return the place of each leaf, such as `blocks[0].attention.q`; '' for a lone leaf."""
-    return [path.removeprefix(".") for path in _paths(tree)]
+def paths(tree: Any, name: str = "") -> list[str]:
+    """Return the place of each leaf, such as `blocks[0].attention.q`, after the tree's name if it has one."""
+    return [name + path if name else path.removeprefix(".") for path in _paths(tree)]
 
 
 def _paths(tree: Any) -> list[str]:

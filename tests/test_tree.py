@@ -223,3 +223,9 @@ def test_any_tree_comes_back(structure):
     scrambled = list(enumerate(leaves))
     random.Random(0).shuffle(scrambled)
     assert tree.leaves(tree.unflatten(shape, [x for _, x in sorted(scrambled)])) == leaves
+
+
+def test_paths_after_a_name():
+    assert tree.paths({"a": [1, {"b c": 2}], "d": 3}, "params") == ["params.a[0]", "params.a[1]['b c']", "params.d"]
+    assert tree.paths((1, 2), "out") == ["out[0]", "out[1]"]
+    assert tree.paths(5, "x") == ["x"]

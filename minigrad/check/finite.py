@@ -73,9 +73,9 @@ def _others(subject: Any) -> Iterator[tuple[str, Any]]:
     """Yield every float array among the arguments, with its name."""
     pairs = [*zip(subject.arguments, subject.args, strict=True), *subject.kwargs.items()]
     for name, argument in pairs:
-        for path, leaf in zip(tree.paths(argument), tree.leaves(argument), strict=True):
+        for path, leaf in zip(tree.paths(argument, name), tree.leaves(argument), strict=True):
             if is_float(leaf):
-                yield name + (path if path.startswith("[") or not path else f".{path}"), leaf
+                yield path, leaf
 
 
 def _first(found: Any) -> str:

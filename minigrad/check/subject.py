@@ -106,7 +106,7 @@ class Subject:
         chosen = [n % len(args) for n in chosen] if args else []
         arguments = tuple(argument_names(forward, len(args)))
         names = (
-            [_place(arguments[i], p) for i in chosen for p in _float_paths(args[i])]
+            [path for i in chosen for path in _float_paths(args[i], arguments[i])]
             if names is None
             else names
         )
@@ -127,8 +127,8 @@ class Subject:
         )
         out = subject.call(subject.leaves)
         subject.whole, subject.structure = tree.flatten(out)
-        paths = zip(subject.whole, tree.paths(out), strict=True)
-        subject.results = tuple(_place("out", p) for x, p in paths if _is_result(x))
+        paths = zip(subject.whole, tree.paths(out, "out"), strict=True)
+        subject.results = tuple(path for x, path in paths if _is_result(x))
         if not subject.results:
             raise MinigradError(
                 f"{name_of(forward)} returned no float array, so there is no gradient to check"
@@ -218,12 +218,8 @@ def _is_result(x: Any) -> bool:
     return is_float(x) or isinstance(x, (float, complex))
 
 
-def _place(name: str, path: str) -> str:
-    return name + (path if path.startswith("[") or not path else f".{path}")
-
-
-def _float_paths(argument: Any) -> list[str]:
-    leaves = zip(tree.leaves(argument), tree.paths(argument), strict=True)
+def _float_paths(argument: Any, name: str) -> list[str]:
+    leaves = zip(tree.leaves(argument), tree.paths(argument, name), strict=True)
     return [path for leaf, path in leaves if is_float(leaf)]
 
 
