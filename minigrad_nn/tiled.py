@@ -15,8 +15,12 @@ from minigrad_nn.layers import Array
 
 __all__ = ["tiled_attention"]
 
+MOST_TILES = 8  # for a block of queries
 
-def tiled_attention(q: Array, k: Array, v: Array, causal: bool = True, queries: int = 256, keys: int = 256) -> Array:
+
+def tiled_attention(
+    q: Array, k: Array, v: Array, causal: bool = True, queries: int = 256, keys: int | None = None
+) -> Array:
     """Return softmax(q @ k^T / sqrt(D)) @ v, as `scaled_dot_product_attention` does, in memory linear in T and S.
 
     q (..., H, T, D), k (..., K, S, D), v (..., K, S, D') -> (..., H, T, D'), with H / K query heads to a key head.
@@ -28,8 +32,8 @@ def tiled_attention(q: Array, k: Array, v: Array, causal: bool = True, queries: 
     causal
         Query i sees keys 0..i + S - T. Otherwise every query sees every key.
     queries, keys
-        The size of a tile. Where both are the same, there are but two kinds of tiles, whole ones and those on the
-        diagonal, and compiled they share their kernels.
+        The size of a tile. By default each block of queries has at most eight tiles, of 256 keys or more: a compiled
+        program lists every tile, so their number too must grow with the length, not with its square.
 
     Raises
     ------
@@ -39,6 +43,8 @@ def tiled_attention(q: Array, k: Array, v: Array, causal: bool = True, queries: 
     length, past = q.shape[-2], k.shape[-2] - q.shape[-2]
     if causal and past < 0:
         raise ShapeError(f"tiled_attention: causal queries need a key each, got q {q.shape} and k {k.shape}")
+    if keys is None:
+        keys = max(256, -(-k.shape[-2] // MOST_TILES))
     if queries < 1 or keys < 1:
         raise ShapeError(f"tiled_attention: wanted tiles of at least 1 x 1, got {queries} x {keys}")
     block = checkpoint(_attend)

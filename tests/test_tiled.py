@@ -60,6 +60,14 @@ def test_memory_grows_with_the_length_not_its_square():
     assert peak(1024) < 3 * peak(512)
 
 
+def test_a_program_grows_with_the_length_not_its_square():
+    def equations(length):
+        q, k, v = (x[0] for x in qkv(heads=1, kv_heads=1, length=length, keys=length, width=2, dtype=np.float32))
+        return len(minigrad.trace(tiled_attention, q, k, v).equations)
+
+    assert equations(4096) < 2.1 * equations(2048)
+
+
 def test_compiled_the_results_of_a_block_are_not_computed_again():
     """Of the two products of a tile going forward, the second run needs one; the adjoint has four."""
     q, k, v = qkv(heads=2, length=12, keys=12)
