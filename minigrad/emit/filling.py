@@ -6,12 +6,11 @@ import numpy as np
 
 from minigrad.emit.literals import MULTIPLY as PRODUCT
 from minigrad.emit.literals import Text, dtype_text, index_text
-from minigrad.emit.own import add_helper
 from minigrad.emit.scope import Scope
 from minigrad.emit.spelling import shorter
 from minigrad.emit.writer import Writer, is_view
 from minigrad.program import Atom, Const, Equation, Program, Var
-from minigrad.rules.index import _add_rows, add_at, assign, getitem, join_index, repeats, scatter
+from minigrad.rules.index import add_at, assign, getitem, join_index, repeats, scatter
 from minigrad.simplify import ADD, BROADCAST, COMMUTATIVE, DIVIDE, MULTIPLY, SUBTRACT
 from minigrad.slices import are_apart, same
 
@@ -168,11 +167,7 @@ class FillingWriter(Writer):
         index = self.index(eq, arrays)
         text = self.taken(value, eq)
         if _may_repeat(eq):
-            one_array = len(eq.params["index"]) == 1 and arrays[0].shape.count(0) == 0 == value.shape.count(0)
-            if self.scope.exact and one_array and add_helper(_add_rows, self.scope):  # which adds in another order
-                self.line(f"_add_rows({name}, {index}, {text.code})", eq)
-            else:
-                self.line(f"np.add.at({name}, {_in_call(eq, index)}, {text.code})", eq)
+            self.line(f"np.add.at({name}, {_in_call(eq, index)}, {text.code})", eq)
         elif onto_zeros:
             self.line(f"{name}[{index}] = {text.code}", eq)
         elif text.code.startswith("-") and text.level >= PRODUCT:
