@@ -22,7 +22,7 @@ __all__ = ["LENGTHS", "compiled", "eager", "inputs", "measure_attention"]
 LENGTHS = (512, 1024, 2048, 4096, 8192)
 TIMED = 4096
 HEADS, HEAD_DIM = 4, 64  # width 256, batch 1
-EAGER, NUMPY, NUMBA = "tiled, eager", "tiled, compiled, NumPy", "tiled, compiled, numba"
+EAGER, NUMPY, LLVM = "tiled, eager", "tiled, compiled, NumPy", "tiled, compiled, LLVM"
 TORCH = "PyTorch SDPA"
 LINEAR = 1.1  # bytes ~ tokens ** exponent: the most that a line has, give or take what does not grow evenly
 AGREEMENT = 1e-3
@@ -58,7 +58,7 @@ def contenders(length: int) -> list[Contender]:
     return [
         Contender(EAGER, "benchmarks.attention:eager", what),
         Contender(NUMPY, "benchmarks.attention:compiled", {**what, "backend": "numpy"}),
-        Contender(NUMBA, "benchmarks.attention:compiled", {**what, "backend": "numba"}, FAST),
+        Contender(LLVM, "benchmarks.attention:compiled", {**what, "backend": "llvm"}, FAST),
         Contender(TORCH, "benchmarks.peers.torch_attention:sdpa", what, ("torch",)),
     ]
 
@@ -81,13 +81,13 @@ def measure_attention(
             _agree(workers, length)
             if length == timed:
                 times = data["seconds"] = race(workers, rounds)
-                for name in (NUMBA, NUMPY, EAGER):
-                    bar = 1.0 if name == NUMBA else None
+                for name in (LLVM, NUMPY, EAGER):
+                    bar = 1.0 if name == LLVM else None
                     rows += row_of_ratio(times, name, TORCH, f"T = {length}", bar)
             data["peak_bytes"][length] = {name: worker.peaks()["all"] for name, worker in workers.items()}
         print(f"attention {length}: done", flush=True)
     *_, short, long = lengths  # at the long end, where what does not grow weighs least
-    for name in (NUMBA, NUMPY, EAGER, TORCH):
+    for name in (LLVM, NUMPY, EAGER, TORCH):
         few, many = (data["peak_bytes"][n].get(name) for n in (short, long))
         if few and many:
             exponent = log2(many / few) / log2(long / short)

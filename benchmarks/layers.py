@@ -21,7 +21,7 @@ from minigrad_nn.masks import additive_mask, causal_mask
 __all__ = ["BARS", "compiled", "hand", "measure_layers"]
 
 BARS = {"rms_norm": 0.35, "softmax": 0.35, "swiglu": 0.35, "cross_entropy": 0.35, "grouped_query_attention": 0.60}
-HAND, NUMPY, NUMBA = "by hand", "compiled, NumPy", "compiled, numba"
+HAND, NUMPY, LLVM = "by hand", "compiled, NumPy", "compiled, LLVM"
 AGREEMENT = 1e-3  # of each gradient's product with random numbers, in float32
 
 Gradient = Callable[..., Any]  # (g, *inputs) -> one gradient for each input
@@ -88,7 +88,7 @@ def contenders(layer: str, size: str) -> list[Contender]:
     return [
         Contender(HAND, "benchmarks.layers:hand", what),
         Contender(NUMPY, "benchmarks.layers:compiled", {**what, "backend": "numpy"}),
-        Contender(NUMBA, "benchmarks.layers:compiled", {**what, "backend": "numba"}, FAST),
+        Contender(LLVM, "benchmarks.layers:compiled", {**what, "backend": "llvm"}, FAST),
     ]
 
 
@@ -114,8 +114,8 @@ def measure_layers(
                         raise AssertionError(f"{layer} {size}, {name}: gradients give {got}, by hand {wanted}")
                 times = race(workers, rounds, turn=0.1)
             data[f"{layer} {size}"] = {"seconds": times}
-            for name in (NUMBA, NUMPY):
-                for row in row_of_ratio(times, name, HAND, size, BARS[layer] if name == NUMBA else None):
+            for name in (LLVM, NUMPY):
+                for row in row_of_ratio(times, name, HAND, size, BARS[layer] if name == LLVM else None):
                     rows.append(Row(f"{layer}: {row.what}", size, row.bar, row.measured, spread=row.spread))
             print(f"{layer} {size} done", flush=True)
     return data, rows

@@ -15,7 +15,7 @@ from benchmarks.race import Contender, Hall
 
 __all__ = ["BUSY", "Others", "describe", "load"]
 
-PACKAGES = ("numpy", "numba", "llvmlite", "torch", "jax", "jaxlib", "autograd", "scipy", "threadpoolctl")
+PACKAGES = ("numpy", "llvmlite", "torch", "jax", "jaxlib", "autograd", "scipy", "threadpoolctl")
 BUSY = 0.05  # the share of the cores that others may use before the times are not to be trusted
 
 

@@ -22,7 +22,7 @@ __all__ = ["FAST", "Contender", "ContenderError", "Hall", "Ratio", "Times", "Wor
 
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 900  # seconds to wait for an answer: a cold compile on a busy machine takes a minute or two
-FAST = ("numba",)  # what compiled kernels import
+FAST = ("llvmlite.binding",)  # what compiled kernels import
 Times = dict[str, list[list[float]]]  # name -> rounds -> seconds of each call
 
 
@@ -60,7 +60,7 @@ class Hall:
 
     def environment(self, cache: Path) -> dict[str, str]:
         """Return what a contender's process is started with: its caches, its threads, NumPy's own choice of kernels."""
-        names = ("OMP", "OPENBLAS", "MKL", "NUMBA")
+        names = ("OMP", "OPENBLAS", "MKL", "MINIGRAD")
         allocator = {"MMAP_THRESHOLD": 2**25, "TRIM_THRESHOLD": 2**31 - 1, "TOP_PAD": 2**26}
         ours = {
             **{f"{name}_NUM_THREADS": str(self.threads) for name in names},

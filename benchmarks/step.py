@@ -13,18 +13,18 @@ from benchmarks.work import SIZES
 
 __all__ = ["contenders", "measure_step", "open_all"]
 
-EAGER, NUMPY, NUMBA = "minigrad eager", "minigrad compiled, NumPy", "minigrad compiled, numba"
+EAGER, NUMPY, LLVM = "minigrad eager", "minigrad compiled, NumPy", "minigrad compiled, LLVM"
 TORCH, INDUCTOR, JAX, PRODUCTS = "PyTorch eager", "torch.compile", "JAX jit", "products alone, NumPy"
 
 BARS: list[tuple[str, str, dict[str, float]]] = [
-    (NUMBA, TORCH, {"XS": 0.35, "S": 0.52, "M": 0.58}),
-    (NUMBA, INDUCTOR, {"XS": 0.75, "S": 0.58, "M": 0.60}),
-    (NUMBA, JAX, {"XS": 0.85, "S": 0.40, "M": 0.55}),
-    (NUMBA, PRODUCTS, {"S": 1.20, "M": 1.20}),
+    (LLVM, TORCH, {"XS": 0.35, "S": 0.52, "M": 0.58}),
+    (LLVM, INDUCTOR, {"XS": 0.75, "S": 0.58, "M": 0.60}),
+    (LLVM, JAX, {"XS": 0.85, "S": 0.40, "M": 0.55}),
+    (LLVM, PRODUCTS, {"S": 1.20, "M": 1.20}),
     (NUMPY, TORCH, {"XS": 0.50, "S": 0.95, "M": 0.85}),
     (EAGER, TORCH, {"XS": 0.80, "S": 1.15, "M": 0.95}),
 ]
-COMPILE_BARS = {(NUMBA, "cold"): 10.0, (NUMBA, "warm"): 1.0, (NUMPY, "cold"): 0.5}  # seconds, at S
+COMPILE_BARS = {(LLVM, "cold"): 10.0, (LLVM, "warm"): 1.0, (NUMPY, "cold"): 0.5}  # seconds, at S
 AGREEMENT = 1e-3  # of the losses after three steps
 
 
@@ -33,7 +33,7 @@ def contenders(sizes: Mapping[str, int]) -> list[Contender]:
     return [
         Contender(EAGER, "benchmarks.work:eager", sizes),
         Contender(NUMPY, "benchmarks.work:compiled_numpy", sizes, compiles=True),
-        Contender(NUMBA, "benchmarks.work:compiled_numba", sizes, FAST, compiles=True),
+        Contender(LLVM, "benchmarks.work:compiled_llvm", sizes, FAST, compiles=True),
         Contender(TORCH, "benchmarks.peers.torch_step:eager", sizes, ("torch",)),
         Contender(
             INDUCTOR, "benchmarks.peers.torch_step:compiled", sizes, ("torch", "torch._inductor"), compiles=True
@@ -133,7 +133,7 @@ def _memory_rows(peaks: Mapping[str, Mapping[str, int]], size: str) -> list[Row]
     bar = 1.0 if size in ("S", "M") else None
     return [
         Row(f"peak memory, {name} / {TORCH}", size, bar, peaks[name]["all"] / peaks[TORCH]["all"])
-        for name in (EAGER, NUMPY, NUMBA)
+        for name in (EAGER, NUMPY, LLVM)
         if name in peaks
     ]
 

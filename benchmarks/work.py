@@ -18,7 +18,7 @@ from minigrad_nn import model
 from minigrad_nn.init import init
 from minigrad_nn.process import keep_freed_memory
 
-__all__ = ["SIZES", "Run", "Work", "adamw", "compiled_numba", "compiled_numpy", "eager"]
+__all__ = ["SIZES", "Run", "Work", "adamw", "compiled_llvm", "compiled_numpy", "eager"]
 
 Run = Callable[[int], Any]
 Params = Any  # a tree of arrays
@@ -110,10 +110,10 @@ def compiled_numpy(**sizes: int) -> Run:
     return _run(work, compile(training_step(work.config), donate=(0, 1, 2), backend="numpy"))
 
 
-def compiled_numba(**sizes: int) -> Run:
-    """Run the compiled step with kernels made by numba."""
+def compiled_llvm(**sizes: int) -> Run:
+    """Run the compiled step with kernels of machine code."""
     work = Work(**sizes)
-    return _run(work, compile(training_step(work.config), donate=(0, 1, 2), backend="numba"))
+    return _run(work, compile(training_step(work.config), donate=(0, 1, 2), backend="llvm"))
 
 
 def _run(work: Work, step: Callable[..., tuple[Any, Params, Params, Params]]) -> Run:

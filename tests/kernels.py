@@ -18,6 +18,11 @@ def call(source, *arrays, part=0, parts=1):
     function(part, parts, scratch.ctypes.data, table.ctypes.data)
 
 
+def function(source, name, parameters):
+    """A function of a source, with int64 as parameters."""
+    return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * parameters)(kernel_functions(source)[name])
+
+
 def elementwise_source(expression, n, *kinds, to):
     """The kernel that computes an expression of a, b, ... for each of n elements."""
     names, k = "abc"[: len(kinds)], len(kinds)

@@ -37,7 +37,7 @@ import importlib, sys
 
 class NoPeers:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {"torch", "jax", "autograd", "numba", "scipy", "matplotlib", "threadpoolctl"}:
+        if name.split(".")[0] in {"torch", "jax", "autograd", "llvmlite", "scipy", "matplotlib", "threadpoolctl"}:
             raise ModuleNotFoundError(name)
 
 sys.meta_path.insert(0, NoPeers())
@@ -57,7 +57,7 @@ def test_importing_needs_no_peers():
 
 def test_contenders_of_the_step_agree(hall):
     """Three training steps of each that is installed, in a process of its own; two take too long for a test."""
-    slow = (step.INDUCTOR, step.NUMBA)
+    slow = (step.INDUCTOR, step.LLVM)
     quick = [c for c in step.contenders(XS) if not c.missing() and c.name not in (*slow, step.PRODUCTS)]
     assert {step.EAGER, step.NUMPY} <= {c.name for c in quick}
     with ExitStack() as stack:
@@ -172,10 +172,10 @@ def test_a_contender_that_dies_is_named(hall):
             worker.ask("run", times=1)
 
 
-@pytest.mark.skipif(find_spec("numba") is None, reason="numba is not installed")
+@pytest.mark.skipif(find_spec("llvmlite") is None, reason="llvmlite is not installed")
 def test_contenders_of_a_layer_agree(hall):
     layers_data, rows = layers.measure_layers(hall, ["XS"], rounds=1, only=["rms_norm"])
-    assert set(layers_data["rms_norm XS"]["seconds"]) == {layers.HAND, layers.NUMPY, layers.NUMBA}
+    assert set(layers_data["rms_norm XS"]["seconds"]) == {layers.HAND, layers.NUMPY, layers.LLVM}
     assert [(row.size, row.bar) for row in rows] == [("XS", 0.35), ("XS", None)]
 
 
@@ -245,7 +245,7 @@ def test_command_line(tmp_path, capsys, monkeypatch):
 
 @pytest.mark.skipif(find_spec("matplotlib") is None, reason="matplotlib is not installed")
 def test_picture(tmp_path):
-    seconds = {name: [[0.2, 0.1], [0.3, 0.1]] for name in ("by hand", "compiled, numba", "compiled, NumPy")}
+    seconds = {name: [[0.2, 0.1], [0.3, 0.1]] for name in ("by hand", "compiled, LLVM", "compiled, NumPy")}
     grown = [{"sizes": point("width", n), "median_seconds": {"a": 0.1 * 2**n, "b": 0.1}} for n in range(3)]
     results = {
         "machine": {"processor": "p", "threads": 2, "blas": "b"},

@@ -11,7 +11,7 @@ from minigrad.errors import CutGraphError
 
 NUMBERS, INTEGERS = np.array([3.0, 4.0]), np.array([1, 2, 0])
 TABLE = np.arange(5.0)
-BACKENDS = ["numpy", "numba"]
+BACKENDS = ["numpy", "llvm"]
 
 
 def compiled(f, *args):

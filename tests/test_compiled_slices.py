@@ -11,7 +11,7 @@ from minigrad.trace import trace
 from minigrad_nn.tiled import tiled_attention
 
 RNG = np.random.default_rng(0)
-BACKENDS = ["numpy", "numba"]
+BACKENDS = ["numpy", "llvm"]
 
 
 def normal(*shape):
@@ -104,8 +104,8 @@ def test_gradients_of_slices(f):
 
 @pytest.mark.parametrize("f", [halves, recurrence, whole_and_parts, read_again])
 def test_gradients_of_slices_in_kernels(f):
-    pytest.importorskip("numba")
-    check(f, normal(4, 6), backend="numba")
+    pytest.importorskip("llvmlite")
+    check(f, normal(4, 6), backend="llvm")
 
 
 def lowered(f, *arrays):
@@ -159,8 +159,8 @@ def test_a_checkpoint_is_computed_again_when_compiled():
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_checkpoints_in_checkpoints(backend):
-    if backend == "numba":
-        pytest.importorskip("numba")
+    if backend == "llvm":
+        pytest.importorskip("llvmlite")
     inner = minigrad.checkpoint(block)
     outer = minigrad.checkpoint(lambda x, w: inner(inner(x, w), w) + x)
     check(lambda x, w: outer(outer(x, w), w), normal(16, 8), normal(8, 8) * 0.1, backend=backend)
@@ -183,11 +183,11 @@ def test_the_source_of_a_checkpoint_that_is_differentiated():
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("queries", "keys", "causal"), [(16, 16, True), (16, 32, True), (16, 16, False)])
 def test_tiled_attention(queries, keys, causal, backend):
-    if backend == "numba":
-        pytest.importorskip("numba")
+    if backend == "llvm":
+        pytest.importorskip("llvmlite")
     q, k, v = normal(1, 4, 60, 8), normal(1, 2, 60, 8), normal(1, 2, 60, 8)
     compiled = check(lambda *a: tiled_attention(*a, causal, queries, keys), q, k, v, backend=backend)
-    if backend == "numba":
+    if backend == "llvm":
         assert len(compiled.executable.steps) == 1  # nothing in between needs Python
 
 

@@ -9,10 +9,10 @@ import pytest
 
 import minigrad
 
-pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
 from minigrad.compiler import crew as crew_module
-from minigrad.compiler.crew import Crew
+from minigrad.compiler.crew import Crew, number_of_threads
 from on_threads import always_the_same_bits, close, inputs, serves_several_callers
 
 
@@ -24,27 +24,42 @@ def step(x, w):
 
 def threads_of(monkeypatch, n):
     """Let compiled functions have n threads, also on a machine with fewer cores."""
-    from numba import config
-
-    monkeypatch.setattr(config, "NUMBA_NUM_THREADS", n)
+    monkeypatch.setenv("MINIGRAD_NUM_THREADS", str(n))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 5])
 def test_any_number_of_threads_gives_the_result_and_always_the_same_bits(monkeypatch, threads):
     threads_of(monkeypatch, threads)
-    always_the_same_bits(minigrad.compile(step, backend="numba"), step)
+    always_the_same_bits(minigrad.compile(step, backend="llvm"), step)
 
 
 def test_threads_that_never_come_are_not_waited_for(monkeypatch):
     threads_of(monkeypatch, 3)
     monkeypatch.setattr(Crew, "_start", lambda self: None)
     monkeypatch.setattr(crew_module, "_crew_of", lambda process, threads, made={}: made.setdefault(0, Crew(threads)))
-    close(minigrad.compile(step, backend="numba")(*inputs()), step(*inputs()))
+    close(minigrad.compile(step, backend="llvm")(*inputs()), step(*inputs()))
 
 
 def test_a_crew_serves_callers_from_several_threads(monkeypatch):
     threads_of(monkeypatch, 2)
-    serves_several_callers(step, "numba")
+    serves_several_callers(step, "llvm")
+
+
+def test_the_environment_says_how_many_threads(monkeypatch):
+    for name in ("MINIGRAD_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 3, 5}, raising=False)
+    assert number_of_threads() == 3
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "4")
+    assert number_of_threads() == 4
+    monkeypatch.setenv("MINIGRAD_NUM_THREADS", "2")
+    assert number_of_threads() == 2
+    monkeypatch.setenv("MINIGRAD_NUM_THREADS", "1000")
+    assert number_of_threads() == crew_module.MOST_THREADS
+    for wrong in ("0", "-1", "two"):
+        monkeypatch.setenv("MINIGRAD_NUM_THREADS", wrong)
+        with pytest.raises(ValueError, match=f"MINIGRAD_NUM_THREADS should be .* at least 1, got '{wrong}'"):
+            number_of_threads()
 
 
 FORK = """
@@ -53,7 +68,7 @@ warnings.simplefilter("ignore")             # from Python 3.12 on: that a proces
 import numpy as np
 import minigrad
 
-f = minigrad.compile(lambda x: np.tanh(x) * np.exp(x), backend="numba")
+f = minigrad.compile(lambda x: np.tanh(x) * np.exp(x), backend="llvm")
 x = np.linspace(-1, 1, 200_000).reshape(400, 500)
 before = f(x)
 child = os.fork()

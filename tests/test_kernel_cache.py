@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
 from kernels import elementwise
 from minigrad.compiler import kernel_cache
@@ -40,8 +40,12 @@ def made(folder, monkeypatch):
     forget()
 
 
+_engines = []  # their code stays: crews that were started before wait in it
+
+
 def forget():
     """As a new process would: nothing is loaded."""
+    _engines.append(kernel_cache._engine())
     for function in (kernel_functions, kernel_cache._engine):
         function.cache_clear()
 
@@ -162,14 +166,14 @@ import minigrad
 
 x = np.random.default_rng(0).normal(size=(37, 41))
 f = lambda x: {}
-np.testing.assert_allclose(minigrad.compile(f, backend="numba")(x), f(x), rtol=1e-12, atol=1e-12)
+np.testing.assert_allclose(minigrad.compile(f, backend="llvm")(x), f(x), rtol=1e-12, atol=1e-12)
 """
 
 
-def compare(expression, cache, processes=1, **variables):
+def compare(expression, cache, processes=1, before="", after=""):
     """Hold a compiled expression against NumPy in several processes at once, with one cache."""
-    environment = {**os.environ, "MINIGRAD_CACHE": str(cache), "PYTHONPATH": str(ROOT), **variables}
-    command = [sys.executable, "-W", "error", "-c", COMPARED.format(expression)]
+    environment = {**os.environ, "MINIGRAD_CACHE": str(cache), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-W", "error", "-c", before + COMPARED.format(expression) + after]
     running = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(processes)]
     for process in running:
         _, errors = process.communicate(timeout=300)
@@ -188,5 +192,30 @@ def test_processes_fill_one_cache_at_once(tmp_path):
     assert {path: path.read_bytes() for path in folder.glob("*.o")} == kept
 
 
-def test_numba_may_be_told_of_another_processor_than_kernels_are_made_for(tmp_path):
-    compare("np.tanh(x @ x.T)", tmp_path, NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")
+@pytest.mark.parametrize("damage", [lambda data: b"", lambda data: data[: len(data) // 2] + bytes(len(data) // 2)])
+def test_damaged_loops_are_made_anew(tmp_path, damage):
+    """Products, rows by number and the crew itself: their code is kept, and checked, as that of any kernel."""
+    expression = "np.tanh(x @ x.T)[np.array([3, 1])]"
+    compare(expression, tmp_path)
+    kept = {path: path.read_bytes() for path in (tmp_path / "kernels").iterdir()}
+    assert len(kept) >= 3 and {path.suffix for path in kept} == {".o"}
+    for path, data in kept.items():
+        path.write_bytes(damage(data))
+    compare(expression, tmp_path)
+    assert {path: path.read_bytes() for path in (tmp_path / "kernels").iterdir()} == kept
+
+
+NOTHING_IS_COMPILED = """
+import sys
+from minigrad.compiler import kernel_cache
+
+kernel_cache.compile_source = None
+"""
+
+
+def test_with_a_full_cache_nothing_is_compiled(tmp_path):
+    expression = "np.tanh(x @ x.T)"
+    compare(expression, tmp_path)
+    compare(expression, tmp_path, before=NOTHING_IS_COMPILED, after="assert 'numba' not in sys.modules")
+    with pytest.raises(AssertionError, match="'NoneType' object is not callable"):
+        compare("np.exp(x @ x.T)", tmp_path, before=NOTHING_IS_COMPILED)

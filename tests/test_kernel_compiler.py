@@ -2,15 +2,17 @@
 
 import math
 import re
+import threading
 
 import numpy as np
 import pytest
 
-pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
 import minigrad
-from kernels import TYPES, call, elementwise, elementwise_source
-from minigrad.compiler.kernel_compiler import optimised, target
+from kernels import TYPES, call, elementwise, elementwise_source, function
+from minigrad.compiler.kernel_compiler import optimised
+from minigrad.compiler.processor import target
 
 
 def floats(dtype, *special):
@@ -137,6 +139,156 @@ def test_a_name_serves_again_for_another_type():
     np.testing.assert_array_equal(b, y * y)
 
 
+STATEMENTS = {
+    "if": """
+def f(a, b) -> int:
+    x = 7
+    if a < b:
+        x = a
+    elif a == b:
+        x, b = b + 1, x
+    else:
+        if b > 2:
+            return -1
+    return x * 100 + b
+""",
+    "while": """
+def f(a, b) -> int:
+    n, c = 0, a
+    while c > 0 and n < 10:
+        c -= b
+        n += 1
+    return n * 100 + c
+""",
+    "an endless loop is left by a return": """
+def f(a, b) -> int:
+    while True:
+        a += 3
+        for i in range(a):
+            if i * i > b + 5:
+                return i * 100 + a
+""",
+    "operators": """
+N, M = 3, max(2, 1)
+
+
+def f(a, b) -> int:
+    x = a // N * 10 + a % M
+    x += min(a, b) << 2
+    x |= (a + 1) & 6
+    return x + (a if b > 3 else N)
+""",
+    "conditions": """
+def is_odd(a) -> bool:
+    return a % 2 == 1
+
+
+def f(a, b) -> int:
+    both, either = is_odd(a) and is_odd(b), is_odd(a) or is_odd(b) or a == b
+    x = 0
+    if not both and (either or a > 3):
+        x += 10
+    if b - 1:
+        x += 1
+    return x + (100 if both == either else 200) + both
+""",
+    "a function that returns nothing": """
+def note(a, address):
+    if a == 2:
+        return
+    poke(address, a)
+
+
+def f(a, b) -> int:
+    poke(PLACE, 5)
+    note(a, PLACE)
+    return peek(PLACE) + b
+""",
+    "what does not matter is not looked at": """
+def noted(a, digit) -> bool:
+    poke(PLACE, 10 * peek(PLACE) + digit)
+    return a > 1
+
+
+def f(a, b) -> int:
+    poke(PLACE, 0)
+    if noted(a, 1) and noted(b, 2) or noted(a + b, 3) and (not noted(a, 4) or noted(b, 5)):
+        return -peek(PLACE)
+    return peek(PLACE)
+""",
+}
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_statements_mean_what_they_mean_in_python(name):
+    memory = np.zeros(1, np.int64)
+    source = f"PLACE = {memory.ctypes.data}\n{STATEMENTS[name]}"
+    python = {"peek": lambda address: int(memory[0]), "poke": lambda address, value: memory.put(0, value)}
+    exec(source, python)
+    compiled = function(source, "f", 2)
+    for a in range(6):
+        for b in range(1, 6):
+            assert compiled(a, b) == python["f"](a, b), (a, b)
+
+
+def test_another_type_in_a_branch_is_refused():
+    source = "def f(a, b):\n    x = f4(1)\n    if a:\n        x = 1\n"
+    with pytest.raises(AssertionError, match="another type: if a"):
+        optimised(source, "kernel", target())
+
+
+ATOMIC = """
+def add(address, times):
+    for _ in range(times):
+        fetch_add(address, 2)
+        fetch_add(address, -1)
+
+
+def count(address, times):
+    done = 0
+    while done < times:
+        old = peek(address)
+        if swap(address, old, old + 1):
+            done += 1
+
+
+def take(address, value) -> int:
+    return exchange(address, value)
+
+
+def put(address, value):
+    poke(address, value)
+"""
+
+
+@pytest.mark.parametrize("name", ["add", "count"])
+def test_no_thread_comes_between(name):
+    memory = np.zeros(1, np.int64)
+    times = function(ATOMIC, name, 2)
+    threads = [threading.Thread(target=times, args=(memory.ctypes.data, 300_000)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert memory[0] == 900_000
+
+
+def test_exchange_returns_what_was_there():
+    memory = np.array([7])
+    assert function(ATOMIC, "take", 2)(memory.ctypes.data, 9) == 7
+    assert memory[0] == 9
+
+
+def test_the_order_in_which_other_threads_see_memory():
+    """On x86 most of it costs nothing, and could be lost without a test noticing."""
+    code = str(optimised(ATOMIC, "kernel", target()))
+    for wanted in (
+        r"atomicrmw add [^\n]* seq_cst", r"atomicrmw xchg [^\n]* seq_cst", r"cmpxchg [^\n]* seq_cst seq_cst",
+        r"load atomic i64[^\n]* acquire", r"store atomic i64[^\n]* release",
+    ):  # fmt: skip
+        assert re.search(wanted, code), wanted
+
+
 @pytest.mark.parametrize("kind", ["f4", "f8"])
 @pytest.mark.parametrize("name", ["maximum", "minimum"])
 def test_maximum_and_minimum_are_numpys_and_vectorised(name, kind):
@@ -163,14 +315,14 @@ def test_reductions_are_vectorised(accumulate, instruction, kind):
 
 def reduced(reduce, row):
     """Reduce a row in a kernel; that of -x is one, that of x alone need not be."""
-    return minigrad.compile(lambda x: reduce(-x), backend="numba")(row)
+    return minigrad.compile(lambda x: reduce(-x), backend="llvm")(row)
 
 
 @pytest.mark.parametrize("kind", ["f4", "f8"])
 @pytest.mark.parametrize("n", [1, 2, 7, 8, 31, 33, 64, 100, 1000, 5000])
 def test_the_maximum_of_a_row_is_numpys(n, kind):
     row = np.random.default_rng(0).standard_normal(n).astype(TYPES[kind])
-    greatest = minigrad.compile(lambda x: np.max(-x), backend="numba")
+    greatest = minigrad.compile(lambda x: np.max(-x), backend="llvm")
     for place in {0, n // 3, n // 2, n - 1}:
         for value in (-9, np.inf, np.nan, -np.inf):
             changed = row.copy()

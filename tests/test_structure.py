@@ -173,7 +173,7 @@ def run_python(*arguments: str) -> subprocess.CompletedProcess:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_importing_needs_numpy_alone(package):
-    """Of every file: each extra is imported where it is used. The loops are not imported but compiled by numba."""
+    """Of every file: each extra is imported where it is used. The loops are not imported but compiled."""
     files = [path.relative_to(ROOT).with_suffix("") for path in source_files(package) if path.parent.name != "loops"]
     names = [".".join(path.parts).removesuffix(".__init__") for path in files if path.stem != "__main__"]
     assert package in names

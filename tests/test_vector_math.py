@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 
-pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
 from kernels import NAMES as KINDS
 from kernels import elementwise, elementwise_source

@@ -31,7 +31,7 @@ from minigrad.zero import has_nan, zero_stays_zero
 
 __all__ = ["Compiled", "compile"]
 
-NUMBA = (0, 62)  # the oldest: on AVX-512, LLVM 15 of numba 0.61 aborts the process on some kernels
+LLVMLITE = (0, 45)  # the oldest: on AVX-512, LLVM 15 of 0.44 aborts the process on some kernels
 SMALL = 1 << 16  # bytes: an argument up to this size is copied in, a larger one is used where it lies
 
 
@@ -60,9 +60,9 @@ def compile(f: Callable[..., Any] | None = None, *, donate: int | Sequence[int] 
         Positional arguments whose arrays the results may overwrite, such as parameters and the optimiser's state:
         an argument goes with the first result of its structure and shapes, what is left with results of the same
         shape. Numbers (0-d arrays) stay out of it.
-    backend : {"auto", "numpy", "numba"}
-        "auto" takes numba where 0.62 or later is installed. Its kernels and the products of matrices are shared among
-        as many threads as numba is told to have (NUMBA_NUM_THREADS, one for each core by default); see docs/compile.md.
+    backend : {"auto", "numpy", "llvm"}
+        "auto" takes "llvm", kernels of machine code, where llvmlite 0.45 or later is installed. They are shared among
+        MINIGRAD_NUM_THREADS threads, one for each core by default; see docs/compile.md. "numba" means "llvm" too.
 
     Returns
     -------
@@ -79,13 +79,15 @@ def compile(f: Callable[..., Any] | None = None, *, donate: int | Sequence[int] 
     OverwrittenError
         When it is called, if `f` changes an argument in place.
     """
-    if backend not in ("auto", "numpy", "numba"):
-        raise ValueError(f"compile: backend should be 'auto', 'numpy' or 'numba', got {backend!r}")
+    if backend not in ("auto", "numpy", "llvm", "numba"):
+        raise ValueError(f"compile: backend should be 'auto', 'numpy' or 'llvm', got {backend!r}")
+    if backend == "numba":  # its name when numba compiled a part of it
+        backend = "llvm"
     if backend == "auto":
-        backend = "numba" if _has_numba() else "numpy"
-    elif backend == "numba" and not _has_numba():
-        oldest = ".".join(map(str, NUMBA))
-        raise ImportError(f'compile: backend "numba" needs numba {oldest} or later: {install_hint("fast")}')
+        backend = "llvm" if _has_llvm() else "numpy"
+    elif backend == "llvm" and not _has_llvm():
+        oldest = ".".join(map(str, LLVMLITE))
+        raise ImportError(f'compile: backend "llvm" needs llvmlite {oldest} or later: {install_hint("fast")}')
     donated = _positions(donate)
     return functools.partial(Compiled, donate=donated, backend=backend) if f is None else Compiled(f, donated, backend)
 
@@ -98,14 +100,14 @@ def _positions(donate: Any) -> tuple[int, ...]:
     return tuple(map(int, given))
 
 
-def _has_numba() -> bool:
+def _has_llvm() -> bool:
     from importlib import metadata
 
     try:
-        found = re.match(r"(\d+)\.(\d+)", metadata.version("numba"))
+        found = re.match(r"(\d+)\.(\d+)", metadata.version("llvmlite"))
     except metadata.PackageNotFoundError:
         return False
-    return found is not None and tuple(map(int, found.groups())) >= NUMBA
+    return found is not None and tuple(map(int, found.groups())) >= LLVMLITE
 
 
 class Compiled:
@@ -231,7 +233,7 @@ class Executable:
         self.inputs = self.program.inputs
         self.places = [i for i, x in enumerate(tree.leaves(args)) if isinstance(x, (np.ndarray, np.generic))]
         self.donated = pair(self.program, self.structure, args, donate)
-        self.plan = plan(self.program, orders, kernels=backend == "numba", donated=self.donated)
+        self.plan = plan(self.program, orders, kernels=backend == "llvm", donated=self.donated)
         views = self.plan.views
         self.owned = {v for out, v in self.donated.items() if views[out].is_same(views[v])}
         self.in_place = {out: self.inputs.index(v) for out, v in self.donated.items() if v in self.owned}
@@ -244,7 +246,7 @@ class Executable:
         self.captured = [a.value for a in atoms if isinstance(a.value, np.ndarray) and a.dtype.kind == "f"]
         self.may_meet_nan = corrects and backend == "numpy"  # kernels look at every gradient; NumPy only in doubt
         self.steps: list[tuple[Step, list[Equation]]] = []
-        self.make_steps = _numba_steps if backend == "numba" else numpy_steps
+        self.make_steps = _llvm_steps if backend == "llvm" else numpy_steps
 
     def __call__(self, leaves: list[Any]) -> Any:
         """Run with the leaves of the arguments."""
@@ -339,7 +341,7 @@ def _give_back_freed_memory() -> None:
             trim(0)
 
 
-def _numba_steps(memory: Memory, separate: bool = False) -> list[tuple[Step, list[Equation]]]:
-    from minigrad.compiler.numba_backend import numba_steps
+def _llvm_steps(memory: Memory, separate: bool = False) -> list[tuple[Step, list[Equation]]]:
+    from minigrad.compiler.llvm_backend import llvm_steps
 
-    return numba_steps(memory, separate)
+    return llvm_steps(memory, separate)

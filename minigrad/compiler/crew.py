@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.compiler.kernel_cache import shipped
+from minigrad.compiler.loops import compiled
 from minigrad.program import Equation
 
-__all__ = ["MOST_THREADS", "Crew", "Instruction", "Work", "crew", "span"]
+__all__ = ["Crew", "Instruction", "Work", "crew", "number_of_threads", "span"]
 
 MOST_THREADS = 62  # bits of the mask of sleeping threads
 
@@ -39,8 +39,10 @@ class Crew:
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
-        self._loop: Any = shipped("crew")
-        loop = self._loop
+        self._loop = loop = compiled("crew")
+        self._publish = _function(loop.publish, 3)
+        self._finish = _function(loop.finish, 1, result=None)
+        self._serve_lists = _function(loop.serve, 3)
         self._lock = threading.Lock()
         self._block = np.zeros(loop.PARKED // 8 + self.threads * loop.LINE // 8, np.int64)
         self._address = self._block.ctypes.data
@@ -58,9 +60,9 @@ class Crew:
                 others = self.threads if work.shared else 1
                 if others > 1 and not self._started:
                     self._start()
-                self._wake(loop.publish(self._address, others, number))
+                self._wake(self._publish(self._address, others, number))
             finally:  # also if Ctrl-C comes between: the list is done and closed
-                loop.finish(self._address)
+                self._finish(self._address)
 
     def _start(self) -> None:
         self._started = True
@@ -75,7 +77,7 @@ class Crew:
     def _serve(self, thread: int) -> None:
         seen = 0
         while True:
-            seen = self._loop.serve(thread, self._address, seen)
+            seen = self._serve_lists(thread, self._address, seen)
             self._awake[thread].acquire()
 
 
@@ -136,6 +138,11 @@ def span(array: np.ndarray) -> tuple[int, int]:
     return start, start + array.nbytes
 
 
+def _function(address: int, parameters: int, result: Any = ctypes.c_int64) -> Any:
+    """Return what calls a function of loops/; other threads of Python run meanwhile."""
+    return ctypes.CFUNCTYPE(result, *[ctypes.c_int64] * parameters)(address)
+
+
 def _give_way() -> int:
     """Return the address of the function that lets other threads run, 0 if there is none to be found."""
     name = "SwitchToThread" if sys.platform == "win32" else "sched_yield"
@@ -150,5 +157,15 @@ def _crew_of(process: int, threads: int) -> Crew:
 
 
 def crew(threads: int) -> Crew:
-    """Return the crew of this process, of at most MOST_THREADS: a forked one has none of its parent's threads."""
+    """Return the crew of this process: a forked one has none of its parent's threads."""
     return _crew_of(os.getpid(), threads)
+
+
+def number_of_threads() -> int:
+    """Return MINIGRAD_NUM_THREADS of the environment, or NUMBA_NUM_THREADS, or how many cores this process may use."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    name = next((name for name in ("MINIGRAD_NUM_THREADS", "NUMBA_NUM_THREADS") if os.environ.get(name)), None)
+    given = os.environ[name] if name else str(cores)
+    if not given.strip().isdecimal() or int(given) < 1:
+        raise ValueError(f"compile: {name} should be a whole number of at least 1, got {given!r}")
+    return min(int(given), MOST_THREADS)

@@ -1,35 +1,31 @@
-"""Compiled functions on disk: each kernel is a file of its own, named by what its code depends on.
-
-Kernels are kept as the object code of their machine. What numba compiles, the modules of `loops`, it keeps itself,
-beside copies of these modules here: its cache goes by files, and would not notice a change in what they import.
-"""
+"""Compiled functions on disk: the object code of each source is a file of its own, named by what it depends on."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import hashlib
-import importlib.util
 import os
 import re
-import sys
 import tempfile
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from minigrad.compiler.kernel_compiler import compile_source, cpu, target
+from minigrad.compiler.kernel_compiler import compile_source
+from minigrad.compiler.processor import cpu, target
 
-__all__ = ["cache_folder", "kernel_functions", "shipped"]
+__all__ = ["cache_folder", "kernel_functions"]
 
 # What compiled code depends on, besides its own source.
-_SOURCES = ("kernel_compiler", "vector_math", "llvm_value", "native", "register_tile")
+_SOURCES = (
+    "kernel_compiler", "llvm_arithmetic", "llvm_value", "native", "processor", "register_tile", "vector_math",
+)  # fmt: skip
 _DIGEST = hashlib.sha256().digest_size  # bytes before the code in a file
 
 
 @functools.cache
 def kernel_functions(source: str) -> dict[str, int]:
-    """Return the addresses of a kernel's functions, by name; their code is read from disk, or made now."""
+    """Return the addresses of a source's functions, by name; their code is read from disk, or made now."""
     key = "\n".join([source, _version(), *_machine()])
     name = f"kernel_{hashlib.sha256(key.encode()).hexdigest()[:24]}"
     path = cache_folder() / f"{name}.o"
@@ -87,23 +83,6 @@ def _engine() -> Any:
     from llvmlite import binding
 
     return binding.create_mcjit_compiler(binding.parse_assembly(""), target())
-
-
-@functools.cache
-def shipped(name: str, dtype: str = "float32") -> ModuleType:
-    """Return a module of `loops`, compiled by numba, or read from its cache."""
-    source = (Path(__file__).parent / "loops" / f"{name}.py").read_text().replace("types.float32", f"types.{dtype}")
-    source += f"\n# for the functions of version {_version()}\n"
-    name = f"{name}_{hashlib.sha256(source.encode()).hexdigest()[:24]}"
-    path = cache_folder() / f"{name}.py"
-    if not path.exists():
-        _write(path, source.encode())
-    spec = importlib.util.spec_from_file_location(f"minigrad_kernels.{name}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @functools.cache

@@ -1,42 +1,65 @@
-"""What loops/ needs of the machine beyond Python: memory by address, calls by address, atomic numbers.
+"""What kernels need of the machine beyond Python: memory and calls by address, atomic numbers.
+
+Each function writes its instructions by the builder of llvmlite, its first argument; in the source of a kernel it is
+called without. Addresses are int64.
 
 Kernels get the addresses of their arrays in a table. Each array is a memory of its own, which is told to LLVM with
 every access (`alias.scope`, `noalias`): loops need no checks at run time of whether arrays overlap.
-
-All but `separate`, which writes that for `kernel_compiler` too, are intrinsics of numba: they only work inside
-functions that numba compiles, and are made when the first of them is asked for, as numba is imported then.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = [
-    "call", "exchange", "fetch_add", "load", "peek", "place", "pointer", "poke", "relax", "separate", "store", "swap",
-]  # fmt: skip
+import numpy as np
 
-call: Any
-exchange: Any
-fetch_add: Any
-load: Any
-peek: Any
-place: Any
-pointer: Any
-poke: Any
-relax: Any
-store: Any
-swap: Any
+from minigrad.compiler.llvm_arithmetic import cast, llvm_type, to_bit, to_long
+
+__all__ = ["call", "exchange", "fetch_add", "load", "peek", "place", "pointer", "poke", "store", "swap"]
 
 
-def __getattr__(name: str) -> Any:
-    """Make the functions when the first of them is asked for."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals().update(_intrinsics())
-    return globals()[name]
+def _at(builder: Any, address: Any, kind: Any = None) -> Any:
+    """Return an address as LLVM's pointer to a type: to an int64 if it is not given."""
+    return builder.inttoptr(to_long(builder, address), (kind or llvm_type(np.int64)).as_pointer())
 
 
-def separate(instruction: Any, module: Any, memory: int, n: int) -> None:
+# --- arrays
+
+
+def pointer(builder: Any, table: Any, i: Any, kind: Any) -> Any:
+    """Return the i-th address of a table as a pointer to numbers of a type."""
+    return place(builder, builder.load(builder.gep(_at(builder, table), [to_long(builder, i)])), kind)
+
+
+def place(builder: Any, address: Any, kind: Any) -> Any:
+    """Return an address as a pointer to numbers of a type. A bool is a byte."""
+    from llvmlite import ir
+
+    return _at(builder, address, ir.IntType(8) if kind is np.bool_ else llvm_type(kind))
+
+
+def load(builder: Any, memory: Any, i: Any, number: int, n: int) -> Any:
+    """Return element i of a memory, which is the number-th of n."""
+    value = builder.load(builder.gep(memory, [to_long(builder, i)], inbounds=True))
+    _separate(value, builder.module, number, n)
+    return builder.icmp_unsigned("!=", value, value.type(0)) if _is_byte(value.type) else value
+
+
+def store(builder: Any, memory: Any, i: Any, value: Any, number: int, n: int) -> None:
+    """Set element i of a memory, which is the number-th of n."""
+    kind = memory.type.pointee
+    value = builder.zext(to_bit(builder, value), kind) if _is_byte(kind) else cast(builder, value, kind)
+    stored = builder.store(value, builder.gep(memory, [to_long(builder, i)], inbounds=True))
+    _separate(stored, builder.module, number, n)
+
+
+def _is_byte(kind: Any) -> bool:
+    from llvmlite import ir
+
+    return bool(kind == ir.IntType(8))
+
+
+def _separate(instruction: Any, module: Any, memory: int, n: int) -> None:
     """Say that an access to one of n memories touches none of the others."""
     from llvmlite import ir
 
@@ -52,122 +75,38 @@ def separate(instruction: Any, module: Any, memory: int, n: int) -> None:
         instruction.set_metadata("noalias", others)
 
 
-def _intrinsics() -> dict[str, Any]:
+# --- what threads share: int64
+
+
+def peek(builder: Any, address: Any) -> Any:
+    """Return the int64 at an address, after all that other threads wrote before they stored it."""
+    return builder.load_atomic(_at(builder, address), "acquire", 8)
+
+
+def poke(builder: Any, address: Any, value: Any) -> None:
+    """Store an int64 at an address, after all that this thread wrote before."""
+    builder.store_atomic(to_long(builder, value), _at(builder, address), "release", 8)
+
+
+def fetch_add(builder: Any, address: Any, value: Any) -> Any:
+    """Add to the int64 at an address, and return what it was: no thread comes between."""
+    return builder.atomic_rmw("add", _at(builder, address), to_long(builder, value), "seq_cst")
+
+
+def exchange(builder: Any, address: Any, value: Any) -> Any:
+    """Store an int64 at an address, and return what it was: no thread comes between."""
+    return builder.atomic_rmw("xchg", _at(builder, address), to_long(builder, value), "seq_cst")
+
+
+def swap(builder: Any, address: Any, old: Any, new: Any) -> Any:
+    """Store an int64 at an address if the old one is there, and tell whether it was: no thread comes between."""
+    old, new = to_long(builder, old), to_long(builder, new)
+    return builder.extract_value(builder.cmpxchg(_at(builder, address), old, new, "seq_cst", "seq_cst"), 1)
+
+
+def call(builder: Any, function: Any, *arguments: Any) -> None:
+    """Call a function by its address, with int64."""
     from llvmlite import ir
-    from numba import types
-    from numba.extending import intrinsic
 
-    long, nothing = ir.IntType(64), ir.VoidType()
-
-    def at(builder: Any, address: Any, kind: Any = long) -> Any:
-        return builder.inttoptr(address, kind.as_pointer())
-
-    def typed(kind: Any) -> Any:
-        to: Any = types.CPointer
-        return to(kind.dtype)
-
-    @intrinsic
-    def pointer(context: Any, table: Any, i: Any, kind: Any) -> Any:
-        """Return the i-th address of a table as a pointer to numbers of a type."""
-
-        def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            place = builder.gep(at(builder, args[0]), [args[1]])
-            return builder.inttoptr(builder.load(place), context.get_value_type(signature.return_type))
-
-        return typed(kind)(types.int64, types.int64, kind), write
-
-    @intrinsic
-    def place(context: Any, address: Any, kind: Any) -> Any:
-        """Return an address as a pointer to numbers of a type."""
-
-        def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
-
-        return typed(kind)(types.int64, kind), write
-
-    @intrinsic(prefer_literal=True)
-    def load(context: Any, memory: Any, i: Any, number: Any, n: Any) -> Any:
-        """Return element i of a memory, which is the number-th of n."""
-
-        def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            value = builder.load(builder.gep(args[0], [args[1]], inbounds=True))
-            separate(value, builder.module, number.literal_value, n.literal_value)
-            return value
-
-        return memory.dtype(memory, types.int64, number, n), write
-
-    @intrinsic(prefer_literal=True)
-    def store(context: Any, memory: Any, i: Any, value: Any, number: Any, n: Any) -> Any:
-        """Set element i of a memory, which is the number-th of n."""
-
-        def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            stored = builder.store(args[2], builder.gep(args[0], [args[1]], inbounds=True))
-            separate(stored, builder.module, number.literal_value, n.literal_value)
-            return context.get_dummy_value()
-
-        return types.void(memory, types.int64, memory.dtype, number, n), write
-
-    @intrinsic
-    def peek(context: Any, address: Any) -> Any:
-        """Return the int64 at an address, after all that other threads wrote before they stored it."""
-
-        def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.load_atomic(at(builder, args[0]), "acquire", 8)
-
-        return types.int64(types.int64), write
-
-    @intrinsic
-    def poke(context: Any, address: Any, value: Any) -> Any:
-        """Store an int64 at an address, after all that this thread wrote before."""
-
-        def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            builder.store_atomic(args[1], at(builder, args[0]), "release", 8)
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64), write
-
-    def atomic(operation: str, text: str) -> Any:
-        def typed(context: Any, address: Any, value: Any) -> Any:
-            def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                return builder.atomic_rmw(operation, at(builder, args[0]), args[1], "seq_cst")
-
-            return types.int64(types.int64, types.int64), write
-
-        typed.__doc__ = text
-        return intrinsic(typed)
-
-    @intrinsic
-    def swap(context: Any, address: Any, old: Any, new: Any) -> Any:
-        """Store an int64 at an address if the old one is there, and tell whether it was: no thread comes between."""
-
-        def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            found = builder.cmpxchg(at(builder, args[0]), args[1], args[2], "seq_cst", "seq_cst")
-            return builder.extract_value(found, 1)
-
-        return types.boolean(types.int64, types.int64, types.int64), write
-
-    @intrinsic
-    def call(context: Any, function: Any, part: Any, parts: Any, scratch: Any, table: Any) -> Any:
-        """Call a kernel by its address."""
-
-        def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            kind = ir.FunctionType(nothing, [long] * 4)
-            builder.call(at(builder, args[0], kind), args[1:])
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64] * 5), write
-
-    @intrinsic
-    def relax(context: Any, give_way: Any) -> Any:
-        """Wait a moment in a loop; where `give_way` is the address of a function, let others run."""
-
-        def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            with builder.if_then(builder.icmp_signed("!=", args[0], long(0))):
-                builder.call(at(builder, args[0], ir.FunctionType(ir.IntType(32), [])), [])
-            return context.get_dummy_value()
-
-        return types.void(types.int64), write
-
-    fetch_add = atomic("add", "Add to the int64 at an address, and return what it was: no thread comes between.")
-    exchange = atomic("xchg", "Store an int64 at an address, and return what it was: no thread comes between.")
-    return {name: made for name, made in locals().items() if name in __all__}
+    kind = ir.FunctionType(ir.VoidType(), [llvm_type(np.int64)] * len(arguments))
+    builder.call(_at(builder, function, kind), [to_long(builder, a) for a in arguments])

@@ -11,7 +11,7 @@ import itertools
 import numpy as np
 
 from minigrad.compiler.crew import Instruction, span
-from minigrad.compiler.kernel_cache import shipped
+from minigrad.compiler.loops import compiled
 from minigrad.compiler.numpy_backend import Memory
 from minigrad.compiler.numpy_calls import MATMUL, along, folded
 from minigrad.program import Equation
@@ -39,14 +39,12 @@ def product(memory: Memory, eq: Equation, threads: int) -> Instruction | None:
         a, b, c = b.mT, a.mT, c.mT
     if not _has_whole_rows(c):
         return None
-    kernel = shipped("products", out.dtype.name)
+    kernel = compiled("products", out.dtype.name)
     parts = _parts(a, b, c, threads if z.size * x.shape[-1] >= ENOUGH_WORK else 1, (kernel.ROWS, kernel.WIDTH))
     blocks = [_block(*part) for part in parts]
     table = np.array([block.ctypes.data for block in blocks], np.int64)
     memories = [span(memory.flat[memory.plan.views[v].buffer]) for v in (*eq.inputs, out)]
-    return Instruction(
-        kernel.run.address, table, len(parts) > 1, memories[:2], memories[2:], [eq], blocks, kernel.SCRATCH
-    )
+    return Instruction(kernel.run, table, len(parts) > 1, memories[:2], memories[2:], [eq], blocks, kernel.SCRATCH)
 
 
 def _has_whole_rows(x: np.ndarray) -> bool:

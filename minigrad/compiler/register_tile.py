@@ -7,28 +7,25 @@ broadcast per row feed twice as many multiplications as there are rows, which is
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
-from minigrad.compiler.kernel_compiler import cpu
+import numpy as np
 
-__all__ = ["ROWS", "VECTORS", "VECTOR_BYTES", "add_products"]
+from minigrad.compiler.llvm_arithmetic import llvm_type, to_long
+from minigrad.compiler.processor import cpu
+
+__all__ = ["VECTORS", "add_products", "rows_and_bytes"]
 
 VECTORS = 2  # in a row of the tile
 
-ROWS: int
-VECTOR_BYTES: int
-add_products: Any
 
-
-def __getattr__(name: str) -> Any:
-    """Make these when the first of them is asked for: they depend on the processor, and on numba."""
-    if name not in ("ROWS", "VECTOR_BYTES", "add_products"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+@functools.cache
+def rows_and_bytes() -> tuple[int, int]:
+    """Return how many rows the tile has on this processor, and the bytes of a vector."""
     registers, n_bytes = _vector_registers()
     # The tile, a row of the right factor and one number of the left: 12 x 2 + 2 + 1 of 32, 6 x 2 + 2 + 1 of 16.
-    rows = 12 if registers == 32 else 6
-    globals().update(ROWS=rows, VECTOR_BYTES=n_bytes, add_products=_add_products(rows, n_bytes))
-    return globals()[name]
+    return 12 if registers == 32 else 6, n_bytes
 
 
 def _vector_registers() -> tuple[int, int]:
@@ -43,99 +40,87 @@ def _vector_registers() -> tuple[int, int]:
     return (32 if "+neon" in features or "aarch64" in binding.get_process_triple() else 16), 16
 
 
-def _add_products(n_rows: int, n_bytes: int) -> Any:
+def add_products(
+    builder: Any, kind: Any, a: Any, row: Any, column: Any, rows: Any, b: Any, width: Any, c: Any, ldc: Any,
+    k: Any, add: Any,
+) -> None:  # fmt: skip
+    """Set a tile of c to the product of rows of a and columns of b; where `add` is not 0, add it to the tile.
+
+    a, b and c are addresses of float32 or float64, as `kind` says; distances are counted in numbers. Those of
+    the tile's rows in a are `row`, of its columns `column`; of rows in b and c, `width` and `ldc`. If a has fewer
+    `rows` than the tile, the last of them is computed, and stored, more than once.
+    """
     from llvmlite import ir
-    from numba import types
-    from numba.extending import intrinsic
 
-    long, short = ir.IntType(64), ir.IntType(32)
+    n_rows, n_bytes = rows_and_bytes()
+    long, short, real = llvm_type(np.int64), ir.IntType(32), llvm_type(kind)
+    size = np.dtype(kind).itemsize
+    vector = ir.VectorType(real, n_bytes // size)
+    tile = [(i, j) for i in range(n_rows) for j in range(VECTORS)]
+    row, column, rows, width, ldc, k, add = (to_long(builder, x) for x in (row, column, rows, width, ldc, k, add))
+    a, b, c = (builder.inttoptr(x, real.as_pointer()) for x in (a, b, c))
 
-    @intrinsic
-    def add_products(
-        context: Any, kind: Any, a: Any, row: Any, column: Any, rows: Any, b: Any, width: Any, c: Any, ldc: Any,
-        k: Any, add: Any,
-    ) -> Any:  # fmt: skip
-        """Set a tile of c to the product of rows of a and columns of b; where `add` is not 0, add it to the tile.
+    def vector_at(start: Any, j: int) -> Any:
+        return builder.bitcast(builder.gep(start, [long(j * vector.count)]), vector.as_pointer())
 
-        a, b and c are addresses of float32 or float64, as `kind` says; distances are counted in numbers. Those of
-        the tile's rows in a are `row`, of its columns `column`; of rows in b and c, `width` and `ldc`. If a has fewer
-        `rows` than the tile, the last of them is computed, and stored, more than once.
-        """
+    def spread(x: Any) -> Any:
+        none = ir.Constant(vector, ir.Undefined)
+        first = builder.insert_element(none, x, short(0))
+        return builder.shuffle_vector(first, none, ir.Constant(ir.VectorType(short, vector.count), None))
 
-        def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            real = ir.FloatType() if kind.dtype.bitwidth == 32 else ir.DoubleType()
-            size = kind.dtype.bitwidth // 8
-            vector = ir.VectorType(real, n_bytes // size)
-            tile = [(i, j) for i in range(n_rows) for j in range(VECTORS)]
-            a, b, c = (builder.inttoptr(args[i], real.as_pointer()) for i in (1, 5, 7))
-            _, _, row, column, rows, _, width, _, ldc, k, add = args
+    def next_sum(total: Any, x: Any, y: Any) -> Any:
+        return builder.fadd(total, builder.fmul(x, y, flags=("contract",)), flags=("contract",))
 
-            def vector_at(start: Any, j: int) -> Any:
-                return builder.bitcast(builder.gep(start, [long(j * vector.count)]), vector.as_pointer())
+    def fetch(start: Any) -> None:
+        """Bring what will be stored into the cache meanwhile."""
+        byte = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, short, short, short])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        write, near, data = short(1), short(3), short(1)
+        for at in range(0, VECTORS * n_bytes, 64):
+            line = builder.bitcast(builder.gep(start, [long(at // size)]), byte)
+            builder.call(prefetch, [line, write, near, data])
 
-            def spread(x: Any) -> Any:
-                none = ir.Constant(vector, ir.Undefined)
-                first = builder.insert_element(none, x, short(0))
-                return builder.shuffle_vector(first, none, ir.Constant(ir.VectorType(short, vector.count), None))
+    last = builder.sub(rows, long(1))
+    which = [builder.select(builder.icmp_signed("<", long(i), rows), long(i), last) for i in range(n_rows)]
+    a_rows = [builder.gep(a, [builder.mul(i, row)]) for i in which]
+    c_rows = [builder.gep(c, [builder.mul(i, ldc)]) for i in which]
 
-            def next_sum(total: Any, x: Any, y: Any) -> Any:
-                return builder.fadd(total, builder.fmul(x, y, flags=("contract",)), flags=("contract",))
+    for start in c_rows:
+        fetch(start)
 
-            def fetch(start: Any) -> None:
-                """Bring what will be stored into the cache meanwhile."""
-                byte = ir.IntType(8).as_pointer()
-                kind = ir.FunctionType(ir.VoidType(), [byte, short, short, short])
-                prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-                write, near, data = short(1), short(3), short(1)
-                for at in range(0, VECTORS * n_bytes, 64):
-                    line = builder.bitcast(builder.gep(start, [long(at // size)]), byte)
-                    builder.call(prefetch, [line, write, near, data])
+    before, loop = builder.block, builder.append_basic_block("products")
+    adding, storing = builder.append_basic_block("add"), builder.append_basic_block("store")
+    builder.branch(loop)
 
-            last = builder.sub(rows, long(1))
-            which = [builder.select(builder.icmp_signed("<", long(i), rows), long(i), last) for i in range(n_rows)]
-            a_rows = [builder.gep(a, [builder.mul(i, row)]) for i in which]
-            c_rows = [builder.gep(c, [builder.mul(i, ldc)]) for i in which]
+    builder.position_at_end(loop)
+    steps = [(builder.phi(long), step) for step in (long(1), column, width)]
+    (count, _), (along_a, _), (along_b, _) = steps
+    sums = {at: builder.phi(vector) for at in tile}
+    y = [builder.load(vector_at(builder.gep(b, [along_b]), j), align=size) for j in range(VECTORS)]
+    x = [spread(builder.load(builder.gep(start, [along_a]))) for start in a_rows]
+    totals = {(i, j): next_sum(sums[i, j], x[i], y[j]) for i, j in tile}
+    for place, step in steps:
+        place.add_incoming(long(0), before)
+        place.add_incoming(builder.add(place, step), loop)
+    for at in tile:
+        sums[at].add_incoming(ir.Constant(vector, None), before)
+        sums[at].add_incoming(totals[at], loop)
+    done = builder.append_basic_block("done")
+    builder.cbranch(builder.icmp_signed("<", builder.add(count, long(1)), k), loop, done)
 
-            for start in c_rows:
-                fetch(start)
+    builder.position_at_end(done)
+    builder.cbranch(builder.icmp_signed("!=", add, long(0)), adding, storing)
 
-            before, loop = builder.block, builder.append_basic_block("products")
-            adding, storing = builder.append_basic_block("add"), builder.append_basic_block("store")
-            builder.branch(loop)
+    builder.position_at_end(adding)  # all are read before any is stored: the last row may be there twice
+    old = {(i, j): builder.load(vector_at(c_rows[i], j), align=size) for i, j in tile}
+    new = {at: builder.fadd(old[at], totals[at]) for at in tile}
+    builder.branch(storing)
 
-            builder.position_at_end(loop)
-            steps = [(builder.phi(long), step) for step in (long(1), column, width)]
-            (count, _), (along_a, _), (along_b, _) = steps
-            sums = {at: builder.phi(vector) for at in tile}
-            y = [builder.load(vector_at(builder.gep(b, [along_b]), j), align=size) for j in range(VECTORS)]
-            x = [spread(builder.load(builder.gep(start, [along_a]))) for start in a_rows]
-            totals = {(i, j): next_sum(sums[i, j], x[i], y[j]) for i, j in tile}
-            for place, step in steps:
-                place.add_incoming(long(0), before)
-                place.add_incoming(builder.add(place, step), loop)
-            for at in tile:
-                sums[at].add_incoming(ir.Constant(vector, None), before)
-                sums[at].add_incoming(totals[at], loop)
-            done = builder.append_basic_block("done")
-            builder.cbranch(builder.icmp_signed("<", builder.add(count, long(1)), k), loop, done)
-
-            builder.position_at_end(done)
-            builder.cbranch(builder.icmp_signed("!=", add, long(0)), adding, storing)
-
-            builder.position_at_end(adding)  # all are read before any is stored: the last row may be there twice
-            old = {(i, j): builder.load(vector_at(c_rows[i], j), align=size) for i, j in tile}
-            new = {at: builder.fadd(old[at], totals[at]) for at in tile}
-            builder.branch(storing)
-
-            builder.position_at_end(storing)
-            results = {at: builder.phi(vector) for at in tile}
-            for (i, j), result in results.items():
-                result.add_incoming(totals[i, j], done)
-                result.add_incoming(new[i, j], adding)
-            for (i, j), result in results.items():
-                builder.store(result, vector_at(c_rows[i], j), align=size)
-            return context.get_dummy_value()
-
-        return types.void(kind, *[types.int64] * 10), write
-
-    return add_products
+    builder.position_at_end(storing)
+    results = {at: builder.phi(vector) for at in tile}
+    for (i, j), result in results.items():
+        result.add_incoming(totals[i, j], done)
+        result.add_incoming(new[i, j], adding)
+    for (i, j), result in results.items():
+        builder.store(result, vector_at(c_rows[i], j), align=size)

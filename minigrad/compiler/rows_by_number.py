@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from minigrad.compiler.crew import Instruction, span
-from minigrad.compiler.kernel_cache import shipped
+from minigrad.compiler.loops import compiled
 from minigrad.program import Atom, Equation
 from minigrad.rules.index import Slot, gather, scatter
 
@@ -46,10 +46,10 @@ def rows_by_number(memory: Any, eq: Equation) -> Instruction | None:
         return None
     if not all(isinstance(a, np.ndarray) and a.flags.c_contiguous for a in arrays):
         return None
-    kernels = shipped("rows", matrix.dtype.name)
+    kernels = compiled("rows", matrix.dtype.name)
     width = arrays[0].size // matrix.shape[0]
     table = np.array([*(a.ctypes.data for a in arrays), numbers.size, width, matrix.shape[0]], np.int64)
     spans = [span(a) for a in arrays]
     if eq.op is gather:
-        return Instruction(kernels.take.address, table, numbers.size * width > 10_000, spans[:2], spans[2:], [eq])
-    return Instruction(kernels.add.address, table, numbers.size * width > 10_000, spans[1:], spans[:1], [eq])
+        return Instruction(kernels.take, table, numbers.size * width > 10_000, spans[:2], spans[2:], [eq])
+    return Instruction(kernels.add, table, numbers.size * width > 10_000, spans[1:], spans[:1], [eq])

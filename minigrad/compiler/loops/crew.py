@@ -11,11 +11,8 @@ favour of another program, is not waited for. Whoever claims a part first, does 
 The crew shares a block of int64, with a cache line of its own for each that is polled.
 """
 
-from numba import njit, types
+from minigrad.compiler.native import call, exchange, fetch_add, peek, poke, swap
 
-from minigrad.compiler.native import call, exchange, fetch_add, peek, poke, relax, swap
-
-long = types.int64
 FIELDS = 6  # of an instruction
 LINE = 64  # bytes
 
@@ -29,20 +26,24 @@ BUSY = 200  # how often to look again before others are let run
 PATIENCE = 3000  # and before the thread goes to sleep: about a millisecond
 
 
-@njit(types.boolean(long, long, long, long), nogil=True, cache=True)
 def do(crew, thread, at, part):
     """Do a part of an instruction, unless somebody has begun it. A claim is the number of the list it was made for."""
     number, claim = peek(crew + OPEN), peek(crew + CLAIMS) + 8 * (peek(at + 24) + part)
     before = peek(claim)
-    if before >= number or not swap(claim, before, number):
-        return False
-    scratch = peek(crew + SCRATCH) + thread * peek(crew + SCRATCH_SIZE)
-    call(peek(at), part, peek(at + 16), scratch, peek(at + 8))
-    fetch_add(crew + DONE, 1)
-    return True
+    if before < number and swap(claim, before, number):
+        scratch = peek(crew + SCRATCH) + thread * peek(crew + SCRATCH_SIZE)
+        call(peek(at), part, peek(at + 16), scratch, peek(at + 8))
+        fetch_add(crew + DONE, 1)
 
 
-@njit(types.void(long, long, long, long, long), nogil=True, cache=True)
+def pause(crew, looks):
+    """Before the next look in a loop, and after many of them, let other threads run."""
+    if looks > BUSY:
+        give_way = peek(crew + GIVE_WAY)
+        if give_way:
+            call(give_way)
+
+
 def wait(crew, thread, done, begin, end):
     """Wait until so many parts are done; meanwhile do what nobody has begun of the instructions in between."""
     if peek(crew + DONE) >= done:
@@ -55,21 +56,19 @@ def wait(crew, thread, done, begin, end):
     looks = 0
     while peek(crew + DONE) < done:
         looks += 1
-        relax(peek(crew + GIVE_WAY) if looks > BUSY else 0)
+        pause(crew, looks)
 
 
-@njit(types.void(long, long), nogil=True, cache=True)
 def work(thread, crew):
     """Go through the list."""
-    at = begin = peek(crew + LIST)
-    after = 0
+    at = peek(crew + LIST)
+    begin, after = at, 0
     for _ in range(peek(crew + LENGTH)):
         if peek(at + 32) > after:
             after = peek(at + 32)
             wait(crew, thread, after, begin, at)
             begin = at
-        parts = peek(at + 16)
-        if parts > 1:
+        if peek(at + 16) > 1:
             do(crew, thread, at, thread)
         elif peek(at + 40) == thread:
             do(crew, thread, at, 0)
@@ -77,7 +76,6 @@ def work(thread, crew):
     wait(crew, thread, peek(crew + PARTS), begin, at)
 
 
-@njit(types.void(long), nogil=True, cache=True)
 def finish(crew):
     """Do what is to be done of the open list, and close it: nobody looks at it from then on."""
     if peek(crew + OPEN):
@@ -86,11 +84,10 @@ def finish(crew):
         looks = 0
         while peek(crew + INSIDE):
             looks += 1
-            relax(peek(crew + GIVE_WAY) if looks > BUSY else 0)
+            pause(crew, looks)
 
 
-@njit(long(long, long, long), nogil=True, cache=True)
-def publish(crew, threads, number):
+def publish(crew, threads, number) -> int:
     """Open the list; return which of the other threads sleep, as a bit mask: they are to be woken."""
     poke(crew + DONE, 0)
     exchange(crew + OPEN, number)
@@ -101,33 +98,31 @@ def publish(crew, threads, number):
     return asleep
 
 
-@njit(types.boolean(long, long), nogil=True, cache=True)
-def is_new(crew, seen):
+def is_new(crew, seen) -> bool:
     """Tell whether a list is open that the thread has not been through."""
     number = peek(crew + OPEN)
     return number != 0 and number != seen
 
 
-@njit(long(long, long, long), nogil=True, cache=True)
-def serve(thread, crew, seen):
+def serve(thread, crew, seen) -> int:
     """Work through list after list; return, with the number of the last one, when the thread is to sleep.
 
     Whoever sets PARKED back to 0 has the say: the thread itself, which then goes on, or the publisher, which wakes it.
     """
     looks = 0
     while True:
-        if not is_new(crew, seen):
+        if is_new(crew, seen):
+            looks = 0
+            fetch_add(crew + INSIDE, 1)
+            number = peek(crew + OPEN)
+            if number:  # otherwise it was closed just now
+                seen = number
+                work(thread, crew)
+            fetch_add(crew + INSIDE, -1)
+        else:
             looks += 1
-            relax(peek(crew + GIVE_WAY) if looks > BUSY else 0)
-            if looks < PATIENCE:
-                continue
-            exchange(crew + PARKED + thread * LINE, 1)
-            if not is_new(crew, seen) or not exchange(crew + PARKED + thread * LINE, 0):
-                return seen
-        looks = 0
-        fetch_add(crew + INSIDE, 1)
-        number = peek(crew + OPEN)
-        if number:  # otherwise it was closed just now
-            seen = number
-            work(thread, crew)
-        fetch_add(crew + INSIDE, -1)
+            pause(crew, looks)
+            if looks >= PATIENCE:
+                exchange(crew + PARKED + thread * LINE, 1)
+                if not is_new(crew, seen) or not exchange(crew + PARKED + thread * LINE, 0):
+                    return seen

@@ -8,13 +8,14 @@ b is copied first, into panels as wide as a tile, so that the innermost loop rea
 copied too if its rows lie across memory.
 """
 
-from numba import cfunc, njit, types
+import numpy as np
 
 from minigrad.compiler.native import load, peek, place, store
-from minigrad.compiler.register_tile import ROWS, VECTOR_BYTES, VECTORS, add_products
+from minigrad.compiler.register_tile import VECTORS, add_products, rows_and_bytes
 
-long, kind = types.int64, types.float32
-SIZE = kind.bitwidth // 8
+kind = np.float32
+SIZE = np.dtype(kind).itemsize
+ROWS, VECTOR_BYTES = rows_and_bytes()
 WIDTH = VECTORS * VECTOR_BYTES // SIZE  # of a tile
 HEAD = 9  # numbers before the addresses
 
@@ -26,7 +27,6 @@ MANY = 256  # columns of b, from which on it pays to copy a, if its rows lie acr
 SCRATCH = LINE + SIZE * (ROWS * WIDTH + DEPTH * (PANELS * WIDTH + TILES * ROWS))  # bytes
 
 
-@njit(types.void(*[long] * 6), nogil=True, cache=True)
 def copy_panels(b, row, column, k, n, panels):
     """Copy columns of b into panels; what the last of them has more is 0."""
     old, new = place(b, kind), place(panels, kind)
@@ -44,11 +44,12 @@ def copy_panels(b, row, column, k, n, panels):
     if whole < n:
         for i in range(k):
             for c in range(WIDTH):
-                x = load(old, i * row + (whole + c) * column, 0, 2) if whole + c < n else kind(0)
+                x = kind(0)
+                if whole + c < n:
+                    x = load(old, i * row + (whole + c) * column, 0, 2)
                 store(new, whole * k + i * WIDTH + c, x, 1, 2)
 
 
-@njit(types.void(*[long] * 6), nogil=True, cache=True)
 def copy_rows(a, row, column, rows, k, strip):
     """Copy rows of a that lie across memory: number i of each lies beside number i of the others."""
     old, new = place(a, kind), place(strip, kind)
@@ -57,11 +58,10 @@ def copy_rows(a, row, column, rows, k, strip):
             store(new, i * ROWS + r, load(old, i * column + r * row, 0, 2), 1, 2)
 
 
-@njit(types.void(*[long] * 12), nogil=True, cache=True)
 def tile(a, row, column, rows, b, width, columns, c, ldc, k, add, spare):
     """Compute a tile; where fewer columns than it has are wanted, in spare memory."""
     whole = columns == WIDTH
-    to, distance = (c, ldc) if whole else (spare, WIDTH)
+    to, distance = c if whole else spare, ldc if whole else WIDTH
     add_products(kind, a, row, column, rows, b, width, to, distance, k, add if whole else 0)
     if not whole:
         new, result = place(spare, kind), place(c, kind)
@@ -73,7 +73,6 @@ def tile(a, row, column, rows, b, width, columns, c, ldc, k, add, spare):
                 store(result, i * ldc + j, x, 1, 2)
 
 
-@njit(types.void(*[long] * 12), nogil=True, cache=True)
 def product(m, n, k, row_a, column_a, row_b, column_b, ldc, a, b, c, scratch):
     """Compute c = a b."""
     spare = (scratch + LINE - 1) // LINE * LINE
@@ -92,12 +91,11 @@ def product(m, n, k, row_a, column_a, row_b, column_b, ldc, a, b, c, scratch):
                 at = whole * depth * SIZE
                 copy_panels(start + whole * SIZE, row_b, column_b, depth, right - left - whole, panels + at)
             for first in range(0, all_tiles, TILES):
-                tiles = range(first, min(first + TILES, all_tiles))
                 for j in range(left, right, WIDTH):
                     panel, width = panels + (j - left) * depth * SIZE, WIDTH
                     if j - left < whole:
                         panel, width = start + (j - left) * SIZE, row_b
-                    for t in tiles:
+                    for t in range(first, min(first + TILES, all_tiles)):
                         i, end = m * t // all_tiles, m * (t + 1) // all_tiles  # tiles of almost the same height
                         rows, row, column = a + (i * row_a + low * column_a) * SIZE, row_a, column_a
                         if column_a != 1 and many_columns:
@@ -109,7 +107,6 @@ def product(m, n, k, row_a, column_a, row_b, column_b, ldc, a, b, c, scratch):
                         tile(rows, row, column, end - i, panel, width, min(WIDTH, right - j), to, ldc, depth, d, spare)
 
 
-@cfunc(types.void(long, long, long, long), cache=True, _nrt=False)
 def run(part, parts, scratch, table):
     """Do the products of one part."""
     block = peek(table + 8 * part)

@@ -5,16 +5,14 @@ row numbers (int64, negative ones counted from the end), and of the rows taken o
 are, the length of a row, and how many rows the matrix has.
 """
 
-from numba import cfunc, types
+import numpy as np
 
 from minigrad.compiler.native import load, peek, pointer, store
 
 MATRIX, NUMBERS, ROWS, MEMORIES = 0, 1, 2, 3
-kind, long = types.float32, types.int64
-kernel = cfunc(types.void(long, long, long, long), cache=True, _nrt=False)
+kind, long = np.float32, np.int64
 
 
-@kernel
 def take(part, parts, scratch, table):
     """Copy rows of the matrix, a span of them in each part."""
     matrix, numbers, rows = pointer(table, 0, kind), pointer(table, 1, long), pointer(table, 2, kind)
@@ -26,7 +24,6 @@ def take(part, parts, scratch, table):
             store(rows, i * width + j, load(matrix, number * width + j, MATRIX, MEMORIES), ROWS, MEMORIES)
 
 
-@kernel
 def add(part, parts, scratch, table):
     """Set the matrix to 0 and add rows to it in order, a span of their columns in each part."""
     matrix, numbers, rows = pointer(table, 0, kind), pointer(table, 1, long), pointer(table, 2, kind)

@@ -1,15 +1,14 @@
 """Running a plan without Python: every row program is a kernel of machine code, kept on disk by its content.
 
 Kernels, products of matrices and rows taken by index need no Python. Those that follow each other are one list, which
-a crew of threads works through; whatever else there is runs in between, with NumPy. The kernels are made by LLVM
-(`kernel_compiler`), what goes through the list by numba (`loops/`), which brings LLVM along.
+a crew of threads works through (`loops/`); whatever else there is runs in between, with NumPy.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from minigrad.compiler.crew import MOST_THREADS, Instruction, Work, crew, span
+from minigrad.compiler.crew import Instruction, Work, crew, number_of_threads, span
 from minigrad.compiler.kernel_cache import kernel_functions
 from minigrad.compiler.kernel_source import write_kernel
 from minigrad.compiler.numpy_backend import Memory, Step, equation_step, is_done_in_place
@@ -18,15 +17,12 @@ from minigrad.compiler.rowfuse import Group
 from minigrad.compiler.rows_by_number import rows_by_number
 from minigrad.program import Equation
 
-__all__ = ["numba_steps"]
+__all__ = ["llvm_steps"]
 
 
-def numba_steps(memory: Memory, separate: bool = False) -> list[tuple[Step, list[Equation]]]:
+def llvm_steps(memory: Memory, separate: bool = False) -> list[tuple[Step, list[Equation]]]:
     """Return the steps of a plan, each with the equations it computes; `separate` makes each kernel one."""
-    from numba import config
-
-    cores: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
-    threads = min(cores, MOST_THREADS)
+    threads = number_of_threads()
     steps: list[tuple[Step, list[Equation]]] = []
     waiting: list[Instruction] = []
     scratch = 64
