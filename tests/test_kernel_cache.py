@@ -46,7 +46,7 @@ _engines = []  # their code stays: crews that were started before wait in it
 def forget():
     """As a new process would: nothing is loaded."""
     _engines.append(kernel_cache._engine())
-    for function in (kernel_functions, kernel_cache._engine):
+    for function in (kernel_functions, kernel_cache._engine, kernel_cache._machine):
         function.cache_clear()
 
 

@@ -59,6 +59,7 @@ def _write(path: Path, data: bytes) -> None:
         raise
 
 
+@functools.cache
 def _machine() -> list[str]:
     """Return what object code depends on besides its source and ours."""
     import llvmlite
