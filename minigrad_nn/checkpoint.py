@@ -15,8 +15,8 @@ from minigrad import tree
 from minigrad.errors import MinigradError
 from minigrad_nn.extras import require
 from minigrad_nn.init import init, template
-from minigrad_nn.model import Config, ConfigError
-from minigrad_nn.tokenizer import CharacterTokenizer, TokenizerError
+from minigrad_nn.model import Config
+from minigrad_nn.tokenizer import CharacterTokenizer
 
 __all__ = ["Checkpoint", "CheckpointError", "extend", "file_of", "load", "prepare", "save"]
 
@@ -47,19 +47,24 @@ def save(path: str | Path, checkpoint: Checkpoint) -> None:
     MissingExtraError
         If safetensors is not installed.
     """
+    metadata = {**described(checkpoint.config, checkpoint.tokenizer), "step": json.dumps(checkpoint.step)}
+    write(path, checkpoint.params, FORMAT, metadata)
+
+
+def described(config: Config, tokenizer: CharacterTokenizer) -> dict[str, str]:
+    """Return the metadata that a model is made from."""
+    return {"config": json.dumps(dataclasses.asdict(config)), "tokenizer": tokenizer.to_json()}
+
+
+def write(path: str | Path, arrays: Any, format_: str, metadata: dict[str, str]) -> None:
+    """Write a tree of arrays, named by their paths, and metadata, which says the format, as a safetensors file."""
     numpy_format = require("safetensors.numpy", "saving a checkpoint")
-    metadata = {
-        "format": FORMAT,
-        "config": json.dumps(dataclasses.asdict(checkpoint.config)),
-        "tokenizer": checkpoint.tokenizer.to_json(),
-        "step": json.dumps(checkpoint.step),
-    }
     content = numpy_format.save(
         {
             name: np.ascontiguousarray(leaf)  # safetensors would write a transposed view in memory order
-            for name, leaf in zip(_names(checkpoint.params), tree.leaves(checkpoint.params), strict=True)
+            for name, leaf in zip(_names(arrays), tree.leaves(arrays), strict=True)
         },
-        metadata,
+        {"format": format_, **metadata},
     )
     with _written(path):
         _replace(Path(path), content)
@@ -97,36 +102,53 @@ def load(path: str | Path) -> Checkpoint:
     MissingExtraError
         If safetensors is not installed.
     """
-    safetensors = require("safetensors", "loading a checkpoint")
     path = file_of(path)
+    arrays, metadata = read(path, FORMAT)
+    with understood(path):
+        config, tokenizer = model_of(metadata)
+        step = int(json.loads(metadata["step"]))
+    return Checkpoint(fit(arrays, template(config), path), config, tokenizer, step)
+
+
+def read(path: Path, format_: str) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Return the arrays of a safetensors file by name, and its metadata, if it is of this format."""
+    safetensors = require("safetensors", "loading a checkpoint")
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}
     except FileNotFoundError as error:
         raise CheckpointError(
-            f"there is no checkpoint {path}: `python -m minigrad_nn train --out DIR` writes DIR/model.safetensors"
+            f"there is no checkpoint {path}: `python -m minigrad_nn train --out DIR` writes DIR/{FILE}"
         ) from error
     except OSError as error:
         raise CheckpointError(f"cannot read the checkpoint {path}: {error}") from error
     except safetensors.SafetensorError as error:
         raise CheckpointError(f"{path} is not a whole safetensors file: {error}") from error
-    if metadata.get("format") != FORMAT:
+    if metadata.get("format") != format_:
         raise CheckpointError(
             f"{path} is a safetensors file, but not a checkpoint of minigrad_nn: its metadata says format "
-            f"{metadata.get('format')!r}, and {FORMAT!r} is what `python -m minigrad_nn train` writes"
+            f"{metadata.get('format')!r}, and {format_!r} is what `python -m minigrad_nn train` writes"
         )
+    return arrays, metadata
+
+
+@contextmanager
+def understood(path: Path) -> Iterator[None]:
+    """Within this context metadata that is missing or wrong is said to be that of the file."""
     try:
-        config = Config(**json.loads(metadata["config"]))
-        tokenizer = CharacterTokenizer.from_json(metadata["tokenizer"])
-        step = int(json.loads(metadata["step"]))
-    except (KeyError, TypeError, json.JSONDecodeError, ConfigError, TokenizerError) as error:
+        yield
+    except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"the metadata of {path} cannot be understood: {error}") from error
+
+
+def model_of(metadata: dict[str, str]) -> tuple[Config, CharacterTokenizer]:
+    """Return what `described` describes."""
+    config = Config(**json.loads(metadata["config"]))
+    tokenizer = CharacterTokenizer.from_json(metadata["tokenizer"])
     if tokenizer.vocab_size != config.vocab_size:
-        raise CheckpointError(
-            f"the tokenizer of {path} has {tokenizer.vocab_size} tokens and its config {config.vocab_size}"
-        )
-    return Checkpoint(_fit(arrays, config, path), config, tokenizer, step)
+        raise ValueError(f"its tokenizer has {tokenizer.vocab_size} tokens and its config {config.vocab_size}")
+    return config, tokenizer
 
 
 def extend(checkpoint: Checkpoint, text: str, rng: np.random.Generator) -> Checkpoint:
@@ -148,9 +170,8 @@ def extend(checkpoint: Checkpoint, text: str, rng: np.random.Generator) -> Check
     return Checkpoint(extended, config, tokenizer, checkpoint.step)
 
 
-def _fit(arrays: dict[str, np.ndarray], config: Config, path: str | Path) -> dict[str, Any]:
-    """Put the arrays in their places, or say which are missing, unknown or of the wrong shape."""
-    like = template(config)
+def fit(arrays: dict[str, np.ndarray], like: Any, path: str | Path) -> Any:
+    """Put the arrays in their places in a tree, or say which are missing, unknown or of the wrong shape."""
     wanted = dict(zip(_names(like), (leaf.shape for leaf in tree.leaves(like)), strict=True))
     wrong = [f"{name} is missing" for name in wanted.keys() - arrays.keys()]
     wrong += [f"{name} is unknown" for name in arrays.keys() - wanted.keys()]

@@ -5,7 +5,7 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from minigrad import tree
 from minigrad.errors import MinigradError
-from minigrad_nn import checkpoint, data
+from minigrad_nn import checkpoint, data, resume
 from minigrad_nn.checkpoint import FILE, Checkpoint
 from minigrad_nn.extras import require
 from minigrad_nn.generate import SamplingError, continuations
@@ -21,8 +21,9 @@ from minigrad_nn.init import init
 from minigrad_nn.model import Config
 from minigrad_nn.plot import plot_losses
 from minigrad_nn.process import keep_freed_memory, use_blas_threads
+from minigrad_nn.resume import Training
 from minigrad_nn.tokenizer import CharacterTokenizer
-from minigrad_nn.train import Recipe, RecipeError, evaluate, train
+from minigrad_nn.train import Recipe, RecipeError, Trained, evaluate, train
 
 __all__ = ["main"]
 
@@ -60,6 +61,8 @@ def parser() -> argparse.ArgumentParser:
     start = "checkpoint whose parameters, sizes and characters to start from: file or folder (none)"
     command.add_argument("--start", metavar="PATH", type=Path, help=start)
     command.add_argument("--out", metavar="DIR", type=Path, help=f"for the checkpoint ({OUT})")
+    resume_ = "go on with the training of --out that was stopped, given the same options"
+    command.add_argument("--resume", action="store_true", help=resume_)
     command.add_argument("--no-compile", action="store_true", help="plain NumPy at every step, to look inside")
     command.add_argument("--plot", action="store_true", help="also save the loss curve as DIR/loss.png")
     size = {field.name: field.default for field in fields(Config)}
@@ -70,6 +73,7 @@ def parser() -> argparse.ArgumentParser:
         ("batch", how["batch"], "sequences per step"),
         ("steps", how["steps"], "updates"),
         ("warmup", how["warmup"], "steps until the peak rate, at most a tenth of all"),
+        ("evaluate-every", how["evaluate_every"], "steps between evaluations, at which --resume can go on"),
         ("seed", how["seed"], "of the first parameters, the batches and the sample"),
         ("threads", 1, "of matrix products; more pay for large models on idle cores only"),
     ]:
@@ -103,43 +107,50 @@ def run_train(options: argparse.Namespace) -> int:
     if not text:
         raise data.DataError(f"{source} is empty")
     path = (options.out or OUT) / FILE
-    start = None if options.start is None else load_start(options, path)
-    first = first_model(options, text, start)
-    config, tokenizer = first.config, first.tokenizer
-    names = ("steps", "batch", "rate", "warmup", "clip")
-    seed = options.seed + first.step  # training that is continued should not draw its first batches again
-    recipe = Recipe(**{name: getattr(options, name) for name in names}, seed=seed)
+    under_way = path.with_name(resume.FILE)
+    start = None if options.start is None or options.resume else load_start(options, path)
+    training = load_begun(options, under_way, text) if options.resume else begin(options, text, start)
+    recipe, config, tokenizer = training.recipe, training.config, training.tokenizer
+    params = training.start.params if isinstance(training.start, Trained) else training.start
     parts = data.split(tokenizer.encode(text), config.context)
     checkpoint.prepare(path)  # before the work, not after it
 
-    n_params = sum(leaf.size for leaf in tree.leaves(first.params))
+    n_params = sum(leaf.size for leaf in tree.leaves(params))
     print(f"text        {source}: {len(text):,} characters, {len(set(text))} distinct")
     print(f"            {len(parts.train):,} to train on, the last {len(parts.validation):,} to validate on")
     print(f"model       {config.n_layer} layers, width {config.width}, {n_params:,} parameters")
     print(f"training    {recipe.steps:,} steps of {recipe.batch} x {config.context} characters", flush=True)
     use_blas_threads(options.threads)
     keep_freed_memory()
-    if start is not None:
-        held_out = evaluate(first.params, data.windows(parts.validation, 16, config.context), config)
+    if isinstance(training.start, Trained):
+        print(f"resumed     after {training.start.step:,} steps", flush=True)
+    elif start is not None:
+        held_out = evaluate(params, data.windows(parts.validation, 16, config.context), config)
         print(f"start       {checkpoint.file_of(options.start)} after {start.step:,} steps; ", end="")
         print(f"validation loss {held_out:.4f} nats per character")
         new = set(text) - set(start.tokenizer.characters)
         if new:
             print(f"            characters new to it, with embeddings drawn at random: {some(new)}")
         sys.stdout.flush()
+
+    def keep(reached: Trained) -> None:
+        resume.save(under_way, training, reached, text)
+
     began = time.perf_counter()
-    trained = train(first.params, config, parts, recipe, compiled=not options.no_compile)
+    trained = train(training.start, config, parts, recipe, compiled=not options.no_compile, keep=keep)
     seconds = time.perf_counter() - began
 
-    done = Checkpoint(trained.params, config, tokenizer, first.step + trained.step)
+    done = Checkpoint(trained.params, config, tokenizer, training.before + trained.step)
     checkpoint.save(path, done)
-    in_all = "" if start is None else f" ({done.step:,} steps in all)"
+    in_all = f" ({done.step:,} steps in all)" if training.before else ""
+    if trained.interrupted and trained.step < recipe.steps:
+        keep(trained)
+    else:
+        under_way.unlink(missing_ok=True)
     if trained.interrupted:
         print(f"interrupted after {trained.step:,} steps{in_all}; they are saved in {path}")
         if trained.step < recipe.steps:
-            again = shlex.join(["--start", str(path), "--out", str(path.parent)])
-            print(f"to go on    add `{again} --steps {recipe.steps - trained.step}` to the same command; the memory")
-            print("            of AdamW is not saved and starts anew, and so does the learning rate, with its warmup")
+            print("to go on    add `--resume` to the same command")
     else:
         print(
             f"finished    in {seconds:.0f} s; validation loss {trained.validation[-1][1]:.4f} nats "
@@ -163,11 +174,7 @@ def load_start(options: argparse.Namespace, out: Path) -> Checkpoint:
     """Return the checkpoint of --start, if the other options go with it."""
     start = checkpoint.load(options.start)
     path = checkpoint.file_of(options.start)
-    wrong = [
-        f"--{name} {getattr(options, field)} (the checkpoint has {getattr(start.config, field)})"
-        for name, (field, _) in SIZES.items()
-        if getattr(options, field) not in (None, getattr(start.config, field))
-    ]
+    wrong = sizes_unlike(options, start.config)
     if wrong:
         raise RecipeError(f"the model's sizes are those of {path}; leave out {', '.join(wrong)}")
     if options.out is None and out.exists() and out.samefile(path):
@@ -178,15 +185,48 @@ def load_start(options: argparse.Namespace, out: Path) -> Checkpoint:
     return start
 
 
-def first_model(options: argparse.Namespace, text: str, start: Checkpoint | None) -> Checkpoint:
-    """Return the model before the first step, with a token for each character of the text."""
+def begin(options: argparse.Namespace, text: str, start: Checkpoint | None) -> Training:
+    """Return a training before its first step, with a token for each character of the text."""
     rng = np.random.default_rng(options.seed)
     if start is not None:
-        return checkpoint.extend(start, text, rng)
-    tokenizer = CharacterTokenizer.of(text)
-    fields = [field for field, _ in SIZES.values() if getattr(options, field) is not None]
-    config = Config(tokenizer.vocab_size, **{field: getattr(options, field) for field in fields})
-    return Checkpoint(init(config, rng), config, tokenizer, 0)
+        first = checkpoint.extend(start, text, rng)
+    else:
+        tokenizer = CharacterTokenizer.of(text)
+        fields = [field for field, _ in SIZES.values() if getattr(options, field) is not None]
+        config = Config(tokenizer.vocab_size, **{field: getattr(options, field) for field in fields})
+        first = Checkpoint(init(config, rng), config, tokenizer, 0)
+    return Training(first.params, recipe_of(options, first.step), first.config, first.tokenizer, first.step)
+
+
+def recipe_of(options: argparse.Namespace, before: int) -> Recipe:
+    """Return the recipe of a training of parameters that have been trained for some steps already."""
+    names = ("steps", "batch", "rate", "warmup", "clip", "evaluate_every")
+    seed = options.seed + before  # training that is continued should not draw its first batches again
+    return Recipe(**{name: getattr(options, name) for name in names}, seed=seed)
+
+
+def load_begun(options: argparse.Namespace, path: Path, text: str) -> Training:
+    """Return the training that --resume goes on with, if the other options are those of before."""
+    training = resume.load(path, text)
+    asked, begun = asdict(recipe_of(options, training.before)), asdict(training.recipe)
+    wrong = [
+        f"--{name.replace('_', '-')} {asked[name]} (it has {begun[name]})"
+        for name in asked
+        if asked[name] != begun[name]
+    ]
+    wrong += sizes_unlike(options, training.config)
+    if wrong:
+        raise RecipeError(f"--resume goes on with the training in {path} as it began; leave out {', '.join(wrong)}")
+    return training
+
+
+def sizes_unlike(options: argparse.Namespace, config: Config) -> list[str]:
+    """Return the options that ask for other sizes than those of a model."""
+    return [
+        f"--{name} {getattr(options, field)} (it has {getattr(config, field)})"
+        for name, (field, _) in SIZES.items()
+        if getattr(options, field) not in (None, getattr(config, field))
+    ]
 
 
 def some(characters: set[str]) -> str:

@@ -4,7 +4,7 @@ import math
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from minigrad_nn import model
 from minigrad_nn.data import Split, random_batch, windows
 from minigrad_nn.extras import require
 from minigrad_nn.model import Config
-from minigrad_nn.optim import NonFiniteError, Optimiser, adamw, clip_by_global_norm, refuse_non_finite
+from minigrad_nn.optim import AdamWState, NonFiniteError, Optimiser, adamw, clip_by_global_norm, refuse_non_finite
 from minigrad_nn.schedule import warmup_cosine
 
 __all__ = ["Recipe", "RecipeError", "Trained", "evaluate", "train"]
@@ -63,32 +63,42 @@ class Recipe:
 
 
 class Trained(NamedTuple):
-    """What training leaves."""
+    """What training leaves, and all that its next step depends on."""
 
     params: dict[str, Any]
     step: int  # steps made
     losses: list[float]  # training loss of each step
     validation: list[tuple[int, float]]  # (steps made, validation loss)
     interrupted: bool  # stopped by Ctrl-C before the last step
+    memory: tuple[Any, ...]  # of the optimiser: trees shaped like the parameters
+    draws: Mapping[str, Any]  # state of the generator that the batches are drawn with
 
 
 def train(
-    params: dict[str, Any], config: Config, text: Split, recipe: Recipe, show: bool = True, compiled: bool = True
+    start: dict[str, Any] | Trained,
+    config: Config,
+    text: Split,
+    recipe: Recipe,
+    show: bool = True,
+    compiled: bool = True,
+    keep: Callable[[Trained], None] | None = None,
 ) -> Trained:
     """Follow the recipe. Ctrl-C ends it early, after a whole step, and what was reached is returned.
 
     Parameters
     ----------
-    params
-        What to start from: `init(config, rng)`, or the parameters of a checkpoint (`load`, and `extend` where the
-        text has new characters), with its config and its tokenizer. The optimiser's memory and the learning rate
-        start anew, and the steps are counted from here; with the seed of an earlier run the same places of the text
-        are drawn.
+    start
+        The first parameters: `init(config, rng)`, or those of a checkpoint (`load`, and `extend` where the text has
+        new characters), with its config and its tokenizer. The optimiser's memory and the learning rate start anew,
+        and the steps are counted from here; with the seed of an earlier run the same places of the text are drawn.
+        Or what an interrupted training of the same recipe and text has left: it goes on as if nothing had been.
     show
         Whether to show a progress bar with loss, characters per second and time left, on standard error.
     compiled
         Whether to compile the training step, which is then planned once and updates the parameters in place (those
         of the caller are copied first). Otherwise every step is plain NumPy, to look inside.
+    keep
+        Is called, after each evaluation but the last, with what training has reached. Its arrays change afterwards.
 
     Raises
     ------
@@ -97,18 +107,25 @@ def train(
     """
     optimiser = adamw(recipe.schedule(), b2=recipe.b2, weight_decay=recipe.weight_decay)
     take_step = compiled_step(config, recipe, optimiser) if compiled else eager_step(config, recipe, optimiser)
-    params = tree.map(np.copy, params)
-    state = optimiser.init(params)
     rng = np.random.default_rng(recipe.seed)
-    losses: list[float] = []
-    validation: list[tuple[int, float]] = []
+    if not isinstance(start, Trained):
+        start = Trained(start, 0, [], [], False, optimiser.init(start)[1:], rng.bit_generator.state)
+    params, memory = tree.map(np.copy, (start.params, start.memory))
+    state = AdamWState(start.step, *memory)
+    rng.bit_generator.state = draws = start.draws
+    losses, validation = start.losses.copy(), start.validation.copy()
     interrupted = False
-    with _progress_bar(recipe, config, show) as bar, ctrl_c_waits() as waiting:
+
+    def reached() -> Trained:
+        return Trained(params, len(losses), losses, validation, interrupted, state[1:], draws)
+
+    with _progress_bar(recipe, config, start.step, show) as bar, ctrl_c_waits() as waiting:
         try:
-            for step in range(recipe.steps):
+            for step in range(start.step, recipe.steps):
                 ids, targets = random_batch(text.train, recipe.batch, config.context, rng)
                 loss, params, state = take_step(params, state, ids, targets)
 
+                draws = rng.bit_generator.state
                 losses.append(loss)
                 bar.set_description(f"step {step + 1}, {_mean_of_last(losses, 20)}", refresh=False)
                 bar.update(targets.size)
@@ -120,13 +137,15 @@ def train(
                     if show:
                         recent = _mean_of_last(losses, recipe.evaluate_every)
                         bar.write(f"step {step + 1:5}   {recent}   validation loss {held_out:.4f}")
+                    if keep is not None and step + 1 < recipe.steps:
+                        keep(reached())
         except KeyboardInterrupt:
             interrupted = True
         except NonFiniteError as error:
             raise NonFiniteError(
                 f"training diverged at step {len(losses) + 1}: {error}; try a lower learning rate"
             ) from error
-    return Trained(params, len(losses), losses, validation, interrupted)
+    return reached()
 
 
 Step = Callable[[Any, Any, np.ndarray, np.ndarray], tuple[float, Any, Any]]
@@ -222,10 +241,12 @@ def _mean_of_last(losses: list[float], most: int) -> str:
     return f"loss {np.mean(last):.4f} (mean of {len(last)} steps)"
 
 
-def _progress_bar(recipe: Recipe, config: Config, show: bool) -> Any:
+def _progress_bar(recipe: Recipe, config: Config, step: int, show: bool) -> Any:
     tqdm = require("tqdm", "the progress bar").tqdm
+    characters = recipe.batch * config.context
     return tqdm(
-        total=recipe.steps * recipe.batch * config.context,
+        initial=step * characters,
+        total=recipe.steps * characters,
         unit=" characters",
         unit_scale=True,
         disable=not show,

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from minigrad import tree
 from minigrad_nn import checkpoint, cli
 from minigrad_nn import train as module
 from minigrad_nn.checkpoint import Checkpoint, load
@@ -156,8 +157,7 @@ def test_ctrl_c_saves_a_checkpoint_and_exits_with_130(tmp_path, text, capsys, mo
     assert cli.main(["train", "--text", str(text), "--out", str(out), *TINY]) == 130
     printed = capsys.readouterr().out
     assert f"interrupted after 0 steps; they are saved in {out / 'model.safetensors'}\n" in printed
-    assert f"add `--start {out / 'model.safetensors'} --out {out} --steps 1500` to the same command" in printed
-    assert "AdamW is not saved and starts anew" in printed
+    assert "to go on    add `--resume` to the same command\n" in printed
     assert load(out / "model.safetensors").step == 0
 
 
@@ -182,6 +182,12 @@ def first(tmp_path, monkeypatch):
     Path("mine.txt").write_text("".join(c for c in OTHER if c in tokenizer.characters), encoding="utf-8")
     Path("other.txt").write_text(OTHER, encoding="utf-8")
     return tmp_path
+
+
+def same(a, b):
+    """Tell whether two checkpoints are equal, bit for bit; safetensors writes metadata in any order."""
+    (params, *rest), (others, *other_rest) = load(a), load(b)
+    return rest == other_rest and all(map(np.array_equal, tree.leaves(params), tree.leaves(others)))
 
 
 def losses_on(path, text):
@@ -224,8 +230,8 @@ def test_of_many_new_characters_the_first_few_are_named():
 
 @pytest.mark.parametrize(("options", "says"), [
     (["--width", "32", "--layers", "1", "--context", "64"],
-     "the model's sizes are those of checkpoints/model.safetensors; leave out --width 32 (the checkpoint has 16), "
-     "--context 64 (the checkpoint has 16)\n"),
+     "the model's sizes are those of checkpoints/model.safetensors; leave out --width 32 (it has 16), --context 64 "
+     "(it has 16)\n"),
     (["--start", "nowhere"], "there is no checkpoint nowhere"),
     ([], "the result would replace checkpoints/model.safetensors, which training starts from: choose another folder "
          "with --out, or replace it at the end with --out checkpoints\n"),
@@ -253,32 +259,101 @@ def test_with_its_own_folder_as_out_the_start_is_replaced_only_by_a_whole_result
     assert load("checkpoints").step == 25
 
 
-def test_an_interrupted_run_goes_on_as_its_message_says(first, capsys, monkeypatch):
-    """The options it names are added to the same command, equal sizes and all, and replace the checkpoint."""
-    command = ["train", "--start", "checkpoints", "--text", "mine.txt", "--out", "tuned", "--layers", "1", *QUICK]
-    draw, batches, seeds = module.random_batch, iter(range(100)), []
+# --- going on after a stop
+
+
+def stopped(monkeypatch, command, batches):
+    """Run a command that gets Ctrl-C when it wants one batch more."""
+    draw, drawn = module.random_batch, iter(range(100))
 
     def interrupted(*args):
-        if next(batches) == 3:
+        if next(drawn) == batches:
             raise KeyboardInterrupt
         return draw(*args)
 
     with monkeypatch.context() as patch:
         patch.setattr(module, "random_batch", interrupted)
         assert cli.main(command) == 130
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_resumed_run_ends_as_if_it_had_not_been_stopped(first, capsys, monkeypatch, compiled):
+    """Twice stopped, of a training that starts from a checkpoint which it replaces: the hardest case."""
+    command = ["train", "--start", "checkpoints", "--text", "mine.txt", *QUICK[compiled:]]
+    assert cli.main([*command, "--out", "whole"]) == 0
+    command += ["--out", "checkpoints", "--layers", "1"]
+    stopped(monkeypatch, command, 3)
     printed = capsys.readouterr().out
-    assert "interrupted after 3 steps (8 steps in all); they are saved in tuned/model.safetensors" in printed
+    assert "interrupted after 3 steps (8 steps in all); they are saved in checkpoints/model.safetensors" in printed
+    assert load("checkpoints").step == 8
     added = re.search("add `(.*)` to the same command", printed)[1]
-    assert added == "--start tuned/model.safetensors --out tuned --steps 17"
+    stopped(monkeypatch, [*command, added], 10)
+    assert load("checkpoints").step == 18
+    assert cli.main([*command, added]) == 0
+    printed = capsys.readouterr().out
+    assert "resumed     after 13 steps" in printed
+    assert "saved       checkpoints/model.safetensors (25 steps in all)" in printed
+    assert same("whole", "checkpoints")
+    assert sorted(path.name for path in Path("checkpoints").iterdir()) == ["model.safetensors"]
 
-    def drawing(tokens, batch, context, rng):
-        seeds.append(rng.bit_generator.seed_seq.entropy)
-        return draw(tokens, batch, context, rng)
 
-    monkeypatch.setattr(module, "random_batch", drawing)
-    assert cli.main([*command, *shlex.split(added)]) == 0
-    assert seeds == [8] * 17                                        # not the batches of the first 8 steps
-    assert load("tuned").step == 5 + 20
+def test_a_run_that_dies_goes_on_from_its_last_evaluation(first, capsys, monkeypatch):
+    command = ["train", "--text", "mine.txt", *QUICK, *TINY, "--evaluate-every", "6", "--out"]
+    draw, drawn = module.random_batch, iter(range(100))
+
+    def dying(*args):
+        if next(drawn) == 16:
+            raise MemoryError
+        return draw(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "random_batch", dying)
+        with pytest.raises(MemoryError):
+            cli.main([*command, "tuned"])
+    assert cli.main([*command, "tuned", "--resume"]) == 0
+    assert "resumed     after 12 steps" in capsys.readouterr().out
+    assert cli.main([*command, "whole"]) == 0
+    assert same("whole", "tuned")
+
+
+@pytest.mark.parametrize(("options", "says"), [
+    (["--rate", "3e-2", "--width", "32", "--seed", "1"],
+     "--resume goes on with the training in tuned/training.safetensors as it began; leave out --rate 0.03 (it has "
+     "0.01), --seed 1 (it has 0), --width 32 (it has 16)\n"),
+    (["--text", "other.txt"],
+     "tuned/training.safetensors is of a training on another text: give the same --text, or leave out --resume\n"),
+    (["--out", "checkpoints"],
+     "there is no training to go on with: checkpoints/training.safetensors is written at each evaluation and at "
+     "Ctrl-C, and removed when training is finished\n"),
+])
+def test_what_cannot_be_resumed_is_explained(first, capsys, monkeypatch, options, says):
+    command = ["train", "--text", "mine.txt", "--out", "tuned", *QUICK, *TINY]
+    stopped(monkeypatch, command, 2)
+    kept = {path.name: path.read_bytes() for path in Path("tuned").iterdir()}
+    capsys.readouterr()
+    assert cli.main([*command, "--resume", *options]) == 1
+    printed = capsys.readouterr()
+    assert says in printed.err and printed.out == ""
+    assert {path.name: path.read_bytes() for path in Path("tuned").iterdir()} == kept
+
+
+@pytest.mark.parametrize("damage", ["cut", "metadata", "arrays"])
+def test_a_damaged_training_is_refused_by_name(first, capsys, monkeypatch, damage):
+    command = ["train", "--text", "mine.txt", "--out", "tuned", *QUICK, *TINY]
+    stopped(monkeypatch, command, 2)
+    path = Path("tuned/training.safetensors")
+    data = path.read_bytes()
+    data = {
+        "cut": data[:-8],
+        "metadata": data.replace(b'\\"evaluate_every\\"', b'\\"evaluate_ewery\\"'),
+        "arrays": data.replace(b"memory[1].norm", b"memory[2].norm"),
+    }[damage]
+    path.write_bytes(data)
+    assert cli.main([*command, "--resume"]) == 1
+    says = {"cut": "is not a whole safetensors file", "metadata": "cannot be understood",
+            "arrays": "memory[1].norm is missing; memory[2].norm is unknown"}[damage]
+    printed = capsys.readouterr().err
+    assert says in printed and str(path) in printed
 
 
 def test_ctrl_c_while_generating_exits_with_130(capsys, monkeypatch):
@@ -293,7 +368,7 @@ def test_ctrl_c_while_generating_exits_with_130(capsys, monkeypatch):
 def test_the_defaults_are_those_of_the_main_job():
     options = cli.parser().parse_args(["train"])
     assert (options.text, options.start, options.batch, options.steps) == (None, None, 12, 1500)
-    config = cli.first_model(options, "text", None).config
+    config = cli.begin(options, "text", None).config
     assert config == Config(vocab_size=3, n_layer=4, width=128, n_head=4, n_kv_head=2, head_dim=32, context=64)
 
 

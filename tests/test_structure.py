@@ -25,7 +25,7 @@ LAYERS = {
     ],
     "minigrad_nn": [
         "layers", "masks", "rope", "attention", "tiled", "adjoints", "model", "init", "schedule", "optim", "tokenizer",
-        "data", "extras", "checkpoint", "generate", "plot", "process", "train", "cli", "__main__", "__init__",
+        "data", "extras", "checkpoint", "generate", "plot", "process", "train", "resume", "cli", "__main__", "__init__",
     ],
 }
 PACKAGES = sorted(LAYERS)
