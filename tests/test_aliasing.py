@@ -516,6 +516,24 @@ def out_is_a_view(x):
 
 
 @case
+def out_of_functions(x):
+    y, z, s = np.zeros_like(x), np.zeros_like(x, shape=(2 * len(x), *x.shape[1:])), np.zeros_like(x[0])
+    np.concatenate([x, x * x], out=z)
+    np.concatenate([x[1:], x[:1]], 0, y)
+    np.einsum("i...->...", x * y, out=s)
+    np.clip(y, -0.5, 2.5, y)
+    return y, z, s * s
+
+
+@case
+def out_of_a_product_of_several(x):
+    a = np.reshape(x, (len(x), -1))
+    y = np.zeros_like(a)
+    np.linalg.multi_dot([a, a.T, a], out=y)
+    return y * a
+
+
+@case
 def out_with_where(x):
     y = np.ones_like(x)
     np.exp(x, out=y, where=x > 0)

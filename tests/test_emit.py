@@ -48,6 +48,35 @@ def test_an_op_in_float32_stays_float32(row):
         check(case, small, {}, tidy=True, tolerance=1e-5, who=case.name)
 
 
+# ---- what has no derivative, and says where elements are or which count ---------------------------
+
+PLACES = {
+    "argsort": lambda x: x[np.argsort(x)],
+    "argpartition": lambda x: x[np.argpartition(x, 2)],
+    "lexsort": lambda x: x[np.lexsort((x, np.round(x)))],
+    "lexsort of one": lambda x: x[np.lexsort((x,))],
+    "searchsorted": lambda x: x * np.searchsorted(np.sort(x), x, side="right"),
+    "digitize": lambda x: x * np.digitize(x, [-1, 0, 1], right=True),
+    "argmax": lambda x: x[np.argmax(x)],
+    "nonzero": lambda x: x[np.nonzero(x > 0)],
+    "isin": lambda x: x * np.isin(x, x[:2], invert=True),
+    "isclose": lambda x: x * np.isclose(x, x[0], atol=0.5),
+    "all": lambda x: x * np.all(x > -9),
+    "count_nonzero": lambda x: x * np.count_nonzero(x > 0),
+    "floor_divide": lambda x: x * (x // 0.3),
+    "round": lambda x: x * np.round(x, 2),
+    "logical_xor": lambda x: x * np.logical_xor(x > 0, x < 1),
+    "signbit": lambda x: x * np.signbit(x),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_places_and_tests(name):
+    x = np.array([0.25, -1.5, 1.75, 0.5, -0.25])
+    check(PLACES[name], (x,), {}, tidy=False, tolerance=0, who=name)
+    check(PLACES[name], (x,), {}, tidy=True, tolerance=1e-14, who=name)
+
+
 # ---- layers -----------------------------------------------------------------------------------
 
 SIZES = ["ordinary", "no leading axes", "square heads", "one position"]

@@ -63,18 +63,20 @@ def _inlined(function: FunctionType, operands: list[Text], params: dict[str, Any
     found = _expression(function)
     if found is None:
         return None
-    names, source = found
-    texts = dict(zip(names, operands, strict=False))
-    for name in names[len(operands) :]:
+    names, rest, source = found
+    texts = dict(zip(names, operands, strict=False)) if rest is None else {}
+    for name in names[len(texts) :]:
         texts[name] = scope.literal(params.get(name, defaults_of(function)[name]))
+    if rest is not None:
+        texts[rest] = Text(f"({''.join(f'{o.code}, ' for o in operands)})")
     values = {name: ast.parse(text.code, mode="eval").body for name, text in texts.items()}
     body = _Replace(values).visit(ast.parse(source, mode="eval").body)
     return Text(ast.unparse(body), ATOM if isinstance(body, (ast.Call, ast.Subscript, ast.Attribute)) else COMPARE)
 
 
 @functools.cache
-def _expression(function: FunctionType) -> tuple[tuple[str, ...], str] | None:
-    """Return the parameters of one of minigrad's lambdas and its expression, if that needs NumPy only."""
+def _expression(function: FunctionType) -> tuple[tuple[str, ...], str | None, str] | None:
+    """Return the parameters of one of minigrad's lambdas, that with a star, and its expression, if it is all NumPy."""
     code = function.__code__
     if code.co_freevars or not set(code.co_names) <= {"np", "math", *dir(np), *dir(np.linalg)}:
         return None
@@ -82,7 +84,9 @@ def _expression(function: FunctionType) -> tuple[tuple[str, ...], str] | None:
         source = Path(code.co_filename).read_text(encoding="utf-8")
     except OSError:  # minigrad without its sources
         return None
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    count = code.co_argcount + code.co_kwonlyargcount
+    names = code.co_varnames[:count]
+    rest = code.co_varnames[count] if code.co_flags & inspect.CO_VARARGS else None
     found = [
         node
         for node in ast.walk(ast.parse(source))
@@ -90,7 +94,7 @@ def _expression(function: FunctionType) -> tuple[tuple[str, ...], str] | None:
         and node.lineno == code.co_firstlineno
         and tuple(a.arg for a in (*node.args.args, *node.args.kwonlyargs)) == names
     ]
-    return (names, ast.unparse(found[0].body)) if len(found) == 1 else None
+    return (names, rest, ast.unparse(found[0].body)) if len(found) == 1 else None
 
 
 class _Replace(ast.NodeTransformer):

@@ -54,10 +54,10 @@ def einsum_adjoint(g, operands, operands_shape, position, subscripts, optimize):
     return scatter(whole, *places, index=tuple(Slot(i) for i in range(len(mine))), shape=shape)
 
 
-def _einsum_bind(*operands, optimize=False, out=None, dtype=None, order="K", casting="safe"):
+def _einsum_bind(*operands, optimize=False, dtype=None, order="K", casting="safe"):
     if not isinstance(operands[0], str):
         operands = _letters(operands)
-    params = {"subscripts": operands[0], "optimize": optimize, "out": out}
+    params = {"subscripts": operands[0], "optimize": optimize}
     return tuple(operands[1:]), params if dtype is None else params | {"dtype": dtype}
 
 

@@ -192,8 +192,8 @@ elementwise(np.fmax, "x y", *_winner(lambda x, y: np.greater(x, y) | (np.isnan(y
 elementwise(np.fmin, "x y", *_winner(lambda x, y: np.less(x, y) | (np.isnan(y) & ~np.isnan(x))))
 
 
-def _clip_bind(a, a_min=None, a_max=None, *, min=None, max=None):  # NumPy's own names
-    return (a, a_min if min is None else min, a_max if max is None else max), {}
+def _clip_bind(a, a_min=None, a_max=None, *out, min=None, max=None):  # NumPy's own names; out may stand fourth
+    return (a, a_min if min is None else min, a_max if max is None else max), {"out": out[0]} if out else {}
 
 
 def _clip_inside(g, x, lo, hi):

@@ -19,12 +19,16 @@ def concatenate_adjoint(g, position, arrays_shape, axis):
     return g[(*(slice(None),) * axis, slice(start, start + arrays_shape[position][axis]))]
 
 
+def _concatenate_bind(arrays, axis=0, *out, **params):  # out may stand third
+    return tuple(arrays), {"axis": axis, **params} | ({"out": out[0]} if out else {})
+
+
 define(
     np.concatenate,
     "*arrays",
     concatenate_adjoint,
     kind="linear",
-    bind=lambda arrays, axis=0, out=None, **params: (tuple(arrays), {"axis": axis, "out": out, **params}),
+    bind=_concatenate_bind,
     call=lambda *arrays, axis=0, **params: np.concatenate(arrays, axis=axis, **params),
 )
 

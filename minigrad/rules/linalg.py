@@ -205,7 +205,7 @@ define(
     np.linalg.multi_dot,
     "*arrays",
     multi_dot_adjoint,
-    bind=lambda arrays, *, out=None: (tuple(arrays), {"out": out}),
+    bind=lambda arrays: (tuple(arrays), {}),
     call=lambda *arrays: np.linalg.multi_dot(arrays),
 )
 define(np.linalg.matrix_rank, "A", None)
