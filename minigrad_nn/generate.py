@@ -35,8 +35,9 @@ def top_k(logits: np.ndarray, k: int) -> np.ndarray:
     SamplingError
         If k is not positive.
     """
-    if k < 1:
-        raise SamplingError(f"top_k: wanted k >= 1, got {k}; to keep every token, leave top-k out")
+    _check_k(k)
+    if logits.dtype.kind != "f":
+        logits = logits.astype(np.float64)  # whole numbers have no -inf
     order = np.argsort(-logits, axis=-1, kind="stable")[..., :k]
     kept = np.full_like(logits, -np.inf)
     np.put_along_axis(kept, order, np.take_along_axis(logits, order, axis=-1), axis=-1)
@@ -53,17 +54,27 @@ def top_p(probabilities: np.ndarray, p: float) -> np.ndarray:
     SamplingError
         Unless 0 < p <= 1.
     """
-    if not 0 < p <= 1:
-        raise SamplingError(f"top_p: wanted 0 < p <= 1, got {p}")
+    _check_p(p)
     if p == 1:
         return probabilities  # a rounded cumulative sum may reach 1 before the last token
     order = np.argsort(-probabilities, axis=-1, kind="stable")
     ordered = np.take_along_axis(probabilities, order, axis=-1)
-    reached = np.cumsum(ordered, axis=-1)
+    # Eight tokens of 0.1 reach 0.8, which a sum rounded at each of them misses by a bit.
+    reached = np.cumsum(ordered, axis=-1, dtype=np.longdouble).astype(ordered.dtype)
     before = np.concatenate([np.zeros_like(reached[..., :1]), reached[..., :-1]], axis=-1)
     kept = np.zeros_like(probabilities)
     np.put_along_axis(kept, order, np.where(before < p, ordered, 0), axis=-1)
     return kept / kept.sum(axis=-1, keepdims=True)
+
+
+def _check_k(k: int) -> None:
+    if k < 1:
+        raise SamplingError(f"top_k: wanted k >= 1, got {k}; to keep every token, leave top-k out")
+
+
+def _check_p(p: float) -> None:
+    if not 0 < p <= 1:
+        raise SamplingError(f"top_p: wanted 0 < p <= 1, got {p}")
 
 
 def draw(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -91,12 +102,20 @@ def choose(
     Raises
     ------
     SamplingError
-        If the temperature is negative or not finite, or k or p is out of range.
+        If the temperature is negative or not finite, k or p is out of range, or the largest logit of a row is not
+        finite: of NaN nothing is more probable than anything else.
     """
+    if not 0 <= temperature < np.inf:
+        raise SamplingError(f"temperature should be 0 (greedy) or positive and finite, got {temperature}")
+    if k is not None:
+        _check_k(k)
+    if p is not None:
+        _check_p(p)
+    top = np.max(logits, axis=-1)
+    if not np.all(np.isfinite(top)):
+        raise SamplingError(f"the largest logit of a row should be finite, got {top[~np.isfinite(top)].flat[0]}")
     if temperature == 0:
         return argmax_rows(logits)
-    if not 0 < temperature < np.inf:
-        raise SamplingError(f"temperature should be 0 (greedy) or positive and finite, got {temperature}")
     if rng is None:
         raise SamplingError("sampling draws random numbers: pass a numpy Generator, or temperature 0")
     scaled = logits.astype(np.float64) / temperature

@@ -5,7 +5,8 @@
     params, state = optimiser.update(grads, state, params)
 
 `update` is `apply` with the `numbers` of the step. `apply` is arrays in, arrays out, so that it can be compiled once
-for all steps. No array is changed in place, and every array keeps the dtype of its parameter.
+for all steps. No array is changed in place. A parameter keeps its dtype, and what is remembered for it has it too, but
+for half precision, whose memory and arithmetic are float32: in float16 the square of 1e-4 is 0, and so is an eps of 1e-8.
 """
 
 import math
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minigrad import tree
-from minigrad.errors import MinigradError, StructureError
+from minigrad.errors import DtypeError, MinigradError, ShapeError, StructureError
 from minigrad_nn.schedule import Schedule, constant
 
 __all__ = ["NonFiniteError", "Optimiser", "adamw", "clip_by_global_norm", "sgd"]
@@ -70,8 +71,10 @@ def adamw(
     Raises
     ------
     ValueError
-        If b1 or b2 is outside [0, 1), or eps is not positive: with eps 0 a zero gradient would be 0 / 0.
+        If b1 or b2 is outside [0, 1), eps is not positive (with 0 a zero gradient would be 0 / 0), or the rate or the
+        decay is negative or not finite.
     """
+    _check_settings("adamw", rate=rate, weight_decay=weight_decay)
     if not (0 <= b1 < 1 and 0 <= b2 < 1):
         raise ValueError(f"adamw: wanted b1 and b2 in [0, 1), got {b1} and {b2}")
     if not eps > 0:
@@ -80,7 +83,7 @@ def adamw(
 
     def init(params: Params) -> AdamWState:
         refuse_shared(params)
-        return AdamWState(0, tree.map(np.zeros_like, params), tree.map(np.zeros_like, params))
+        return AdamWState(0, tree.map(_memory, params), tree.map(_memory, params))
 
     def numbers(step: int) -> np.ndarray:
         # sqrt(square / c2) = sqrt(square) / sqrt(c2), so both corrections become one factor and one eps
@@ -91,12 +94,13 @@ def adamw(
     def apply(
         grads: Params, memory: tuple[Params, ...], params: Params, numbers: np.ndarray
     ) -> tuple[Params, tuple[Params, ...]]:
+        grads = tree.map(_gradient, grads, params)
         mean = tree.map(lambda m, g: b1 * m + (1 - b1) * g, memory[0], grads)
         square = tree.map(lambda s, g: b2 * s + (1 - b2) * (g * g), memory[1], grads)
 
         def step(p: np.ndarray, m: np.ndarray, s: np.ndarray) -> np.ndarray:
-            rate, eps_t, kept = (numbers[i].astype(p.dtype) for i in range(3))
-            return (kept * p if p.ndim >= 2 else p) - rate * (m / (np.sqrt(s) + eps_t))
+            rate, eps_t, kept = (numbers[i].astype(m.dtype) for i in range(3))
+            return _as((kept * p if p.ndim >= 2 else p) - rate * (m / (np.sqrt(s) + eps_t)), p.dtype)
 
         return tree.map(step, params, mean, square), (mean, square)
 
@@ -120,15 +124,16 @@ def sgd(rate: float | Schedule, momentum: float = 0.0) -> Optimiser:
     Raises
     ------
     ValueError
-        If momentum is outside [0, 1).
+        If momentum is outside [0, 1), or the rate is negative or not finite.
     """
+    _check_settings("sgd", rate=rate)
     if not 0 <= momentum < 1:
         raise ValueError(f"sgd: wanted momentum in [0, 1), got {momentum}")
     schedule = rate if callable(rate) else constant(rate)
 
     def init(params: Params) -> SGDState:
         refuse_shared(params)
-        return SGDState(0, tree.map(np.zeros_like, params))
+        return SGDState(0, tree.map(_memory, params))
 
     def numbers(step: int) -> np.ndarray:
         return np.array([float(schedule(step))])
@@ -136,14 +141,39 @@ def sgd(rate: float | Schedule, momentum: float = 0.0) -> Optimiser:
     def apply(
         grads: Params, memory: tuple[Params, ...], params: Params, numbers: np.ndarray
     ) -> tuple[Params, tuple[Params, ...]]:
+        grads = tree.map(_gradient, grads, params)
         velocity = tree.map(lambda v, g: momentum * v + g, memory[0], grads)
-        return tree.map(lambda p, v: p - numbers[0].astype(p.dtype) * v, params, velocity), (velocity,)
+        return tree.map(lambda p, v: _as(p - numbers[0].astype(v.dtype) * v, p.dtype), params, velocity), (velocity,)
 
     def update(grads: Params, state: SGDState, params: Params) -> tuple[Params, SGDState]:
         params, memory = apply(grads, state[1:], params, numbers(state.step))
         return params, SGDState(state.step + 1, *memory)
 
     return Optimiser(init, update, numbers, apply)
+
+
+def _check_settings(function: str, **settings: float | Schedule) -> None:
+    for name, value in settings.items():
+        if not callable(value) and not 0 <= value < math.inf:
+            raise ValueError(f"{function}: wanted {name.replace('_', ' ')} >= 0 and finite, got {value}")
+
+
+def _memory(p: np.ndarray) -> np.ndarray:
+    """Return zeros for what is remembered of a parameter."""
+    if p.dtype.kind != "f":
+        raise DtypeError(f"an optimiser moves floating parameters, got {p.dtype} {p.shape}: keep it out of the tree")
+    return np.zeros_like(p, dtype=np.result_type(p.dtype, np.float32))
+
+
+def _gradient(g: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Return a gradient in the dtype of the memory of its parameter; one of another shape would broadcast."""
+    if g.shape != p.shape:
+        raise ShapeError(f"a gradient should have the shape of its parameter, {p.shape}, got {g.shape}")
+    return _as(g, np.result_type(p.dtype, np.float32))
+
+
+def _as(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    return x if x.dtype == dtype else x.astype(dtype)
 
 
 def refuse_shared(params: Params) -> None:
@@ -186,22 +216,29 @@ def clip_by_global_norm(grads: Params, max_norm: float) -> tuple[Params, float]:
     if not max_norm > 0:
         raise ValueError(f"clip_by_global_norm: wanted max_norm > 0, got {max_norm}")
     leaves = tree.leaves(grads)
-    total = sum(_sum_of_squares(g, np.float32) for g in leaves)
-    if not math.isfinite(total):
+    norm = math.sqrt(sum(_sum_of_squares(g) for g in leaves))
+    if not 1e-15 < norm < math.inf:
         refuse_non_finite(grads)
-        total = sum(_sum_of_squares(g, np.float64) for g in leaves)  # finite gradients, but not their squares
-    norm = math.sqrt(total)
+        norm = _scaled_norm(leaves)  # the gradients are finite and need not be zero, but their squares were not so
     if norm <= max_norm:
         return grads, norm
     factor = max_norm / norm
     return tree.map(lambda g: g * factor, grads), norm
 
 
-def _sum_of_squares(g: np.ndarray, at_least: type[np.floating]) -> float:
+def _sum_of_squares(g: np.ndarray) -> float:
     # float32 sums in BLAS, whose error clipping cannot notice; copies in float64 cost ten times more
-    wide = g.astype(np.result_type(g, at_least), copy=False)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return float(np.vdot(wide, wide))
+    wide = g.astype(np.result_type(g, np.float32), copy=False)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return float(np.vdot(wide, wide).real)
+
+
+def _scaled_norm(leaves: list[np.ndarray]) -> float:
+    largest = max((float(np.max(np.abs(g), initial=0)) for g in leaves), default=0.0)
+    if not largest:
+        return 0.0
+    with np.errstate(under="ignore"):
+        return largest * math.sqrt(sum(_sum_of_squares(g.astype(np.float64) / largest) for g in leaves))
 
 
 def refuse_non_finite(grads: Params) -> None:

@@ -69,9 +69,11 @@ class CharacterTokenizer:
         Raises
         ------
         TokenizerError
-            If a token is negative or not below the vocabulary size.
+            If a token is no integer, negative, or not below the vocabulary size.
         """
-        ids = np.asarray(tokens, dtype=np.int64).reshape(-1)
+        ids = np.asarray(tokens).reshape(-1)
+        if ids.size and ids.dtype.kind not in "iu":
+            raise TokenizerError(f"tokens should be integers, got {ids.dtype}")
         bad = (ids < 0) | (ids >= self.vocab_size)
         if bad.any():
             raise TokenizerError(f"token {ids[bad][0]} is outside 0 ... {self.vocab_size - 1}")

@@ -79,6 +79,16 @@ def test_top_p_keeps_the_fewest_tokens_that_reach_p_in_their_places(p, wanted):
     np.testing.assert_allclose(top_p(np.array([0.3, 0.1, 0.1, 0.5]), p), wanted, rtol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_top_p_is_reached_as_exact_sums_reach_it(dtype):
+    tenths = np.full(10, 0.1, dtype)
+    assert [np.count_nonzero(top_p(tenths, n / 10)) for n in range(1, 10)] == list(range(1, 10))
+
+
+def test_top_k_of_whole_numbers():
+    np.testing.assert_array_equal(top_k(np.array([1, 3, 2], np.uint8), 2), [-np.inf, 3, 2])
+
+
 def test_top_p_of_one_keeps_even_what_rounding_would_lose():
     tiny = np.array([1 - 1e-20, 1e-20])
     np.testing.assert_array_equal(top_p(tiny, 1.0), tiny)
@@ -159,6 +169,19 @@ def test_a_tiny_temperature_neither_overflows_nor_fails():
 def test_impossible_sampling_is_refused(how, says):
     with pytest.raises(SamplingError, match=says):
         choose(np.zeros(3), **{"rng": np.random.default_rng(0), **how})
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("row", [[0, np.nan], [-np.inf, -np.inf], [0, np.inf]])
+def test_logits_without_a_finite_largest_are_refused(row, temperature):
+    with pytest.raises(SamplingError, match=f"should be finite, got {np.max(row)}"):
+        choose(np.array([[1.0, 2.0], row]), np.random.default_rng(0), temperature)
+
+
+@pytest.mark.parametrize("how", [{"k": 0}, {"p": 2.0}])
+def test_the_filters_are_checked_where_nothing_is_drawn(how):
+    with pytest.raises(SamplingError, match="wanted"):
+        choose(np.zeros(3), None, 0, **how)
 
 
 # ---- continuing --------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minigrad import tree
-from minigrad.errors import StructureError
+from minigrad.errors import DtypeError, ShapeError, StructureError
 from minigrad_nn.optim import NonFiniteError, adamw, clip_by_global_norm, sgd
 
 
@@ -116,6 +116,37 @@ def test_a_numpy_rate_does_not_promote():
     assert {leaf.dtype for leaf in tree.leaves(moved)} == {np.dtype(np.float32)}
 
 
+@pytest.mark.parametrize("optimiser", [adamw(0.1), sgd(0.1, momentum=0.5)])
+def test_a_gradient_of_another_dtype_does_not_promote(optimiser):
+    params = small_params(np.float32)
+    moved, state = optimiser.update(random_grads(small_params(np.float64), 0), optimiser.init(params), params)
+    assert {leaf.dtype for leaf in tree.leaves((moved, tuple(state[1:])))} == {np.dtype(np.float32)}
+
+
+def test_half_precision_is_moved_in_float32():
+    """In float16 the square of a gradient of 1e-4 is 0, and so is eps: 0 / 0."""
+    optimiser = adamw(0.125)
+    params = [np.ones(3, np.float16)]
+    (moved,), state = optimiser.update([np.array([0, 1e-4, -1e-4], np.float16)], optimiser.init(params), params)
+    assert moved.dtype == np.float16
+    np.testing.assert_allclose(moved, [1, 0.875, 1.125], rtol=1e-3)
+    assert state.square[0].dtype == np.float32
+
+
+@pytest.mark.parametrize("optimiser", [adamw(0.1), sgd(0.1)])
+@pytest.mark.parametrize("shape", [(1, 2), (1,), ()])
+def test_a_gradient_of_another_shape_is_refused(optimiser, shape):
+    params = {"b": np.ones(2)}
+    with pytest.raises(ShapeError, match=r"shape of its parameter, \(2,\)"):
+        optimiser.update({"b": np.ones(shape)}, optimiser.init(params), params)
+
+
+@pytest.mark.parametrize("optimiser", [adamw(0.1), sgd(0.1)])
+def test_parameters_that_are_not_floating_are_refused(optimiser):
+    with pytest.raises(DtypeError, match="int64"):
+        optimiser.init({"ids": np.arange(2)})
+
+
 def test_gradients_of_another_structure_are_refused():
     params = small_params()
     optimiser = adamw(0.1)
@@ -128,6 +159,9 @@ def test_gradients_of_another_structure_are_refused():
     (lambda: adamw(0.1, b1=1.0), "b1 and b2"),
     (lambda: adamw(0.1, b2=-0.1), "b1 and b2"),
     (lambda: sgd(0.1, momentum=1.0), "momentum"),
+    (lambda: sgd(math.nan), "rate >= 0 and finite, got nan"),
+    (lambda: adamw(-1e-3), "rate >= 0"),
+    (lambda: adamw(0.1, weight_decay=-1), "weight decay >= 0"),
 ])
 def test_impossible_settings_are_refused(make, says):
     with pytest.raises(ValueError, match=says):
@@ -159,12 +193,15 @@ def test_zero_gradients_stay_zero():
     (np.float16, 300.0),                                            # 300² overflows float16
     (np.float16, 60000.0),
     (np.float32, 1e25),                                             # (1e25)² overflows float32
+    (np.float64, 1e200),
+    (np.float64, 1e-200),
+    (np.float32, 1e-30),                                            # (1e-30)² is 0
 ])
-def test_the_norm_does_not_overflow_before_the_gradients_do(dtype, value):
-    (g,), norm = clip_by_global_norm([np.full(4, value, dtype)], 1.0)
+def test_the_norm_neither_overflows_nor_vanishes_before_the_gradients_do(dtype, value):
+    (g,), norm = clip_by_global_norm([np.full(4, value, dtype)], min(1.0, value))
     assert norm == pytest.approx(2 * float(dtype(value)), rel=1e-6)
     assert g.dtype == dtype
-    np.testing.assert_allclose(g, 0.5, rtol=1e-3)
+    np.testing.assert_allclose(g, min(1.0, value) / 2, rtol=1e-3)
 
 
 def test_float16_squares_accumulate_in_a_wider_type():

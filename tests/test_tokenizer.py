@@ -40,6 +40,12 @@ def test_an_unknown_token_is_an_error_and_never_wraps_around(token):
         CharacterTokenizer.of("cafe").decode([0, token])
 
 
+@pytest.mark.parametrize("tokens", [[1.0], [True], ["1"]])
+def test_tokens_that_are_no_integers_are_refused(tokens):
+    with pytest.raises(TokenizerError, match="tokens should be integers"):
+        CharacterTokenizer("abcd").decode(tokens)
+
+
 def test_json_round_trip():
     tokenizer = CharacterTokenizer.of('quotes " and \\ and\nlines, é and 🙂')
     assert CharacterTokenizer.from_json(tokenizer.to_json()) == tokenizer
