@@ -5,8 +5,8 @@
     params, state = optimiser.update(grads, state, params)
 
 `update` is `apply` with the `numbers` of the step. `apply` is arrays in, arrays out, so that it can be compiled once
-for all steps. No array is changed in place. A parameter keeps its dtype, and what is remembered for it has it too, but
-for half precision, whose memory and arithmetic are float32: in float16 the square of 1e-4 is 0, and so is an eps of 1e-8.
+for all steps. No array is changed in place. A parameter keeps its dtype, which is that of its memory too; but for half
+precision both the memory and the arithmetic are float32: in float16 the square of 1e-4 is 0, and so is an eps of 1e-8.
 """
 
 import math

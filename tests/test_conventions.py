@@ -252,6 +252,21 @@ def test_std_of_a_constant_has_a_zero_gradient_with_respect_to_a_given_mean_too(
     np.testing.assert_array_equal(got[1], 0)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_variance_without_degrees_of_freedom_has_no_number_for_a_gradient(dtype):
+    for f in (np.var, np.std):
+        for x, ddof, where, wanted in (
+            (a(3), 1, True, [np.nan]),
+            (a(3, 4, 5), 1, np.array([False, True, False]), [0, np.nan, 0]),
+        ):
+            got = minigrad.grad(lambda x, f=f, n=ddof, where=where: f(x, ddof=n, where=where), x.astype(dtype))
+            assert got.dtype == dtype
+            np.testing.assert_array_equal(got, wanted)
+    np.testing.assert_array_equal(minigrad.grad(lambda x: np.var(x, ddof=3), a(1, 3)), [-np.inf, np.inf])
+    assert minigrad.grad(np.var, np.zeros(0)).shape == (0,)
+
+
 def test_all_nan_slice_warns_as_numpy_does():
     x = np.full((2, 2), np.nan)
     x[1] = 1, 2

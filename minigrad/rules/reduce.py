@@ -104,7 +104,10 @@ def var_adjoint(g, x, axis, ddof, where, mean, correction=None):
     if mean is None:
         mean = np.sum(x, axis=normal_axes(axis, x.ndim), keepdims=True) / n
     centred = np.conj(x - mean) if x.dtype.kind == "c" else x - mean
-    return chosen(spread(g, x.shape, axis) * (2 / (n - ddof)) * centred, where)
+    free = n - ddof
+    if np.ndim(free) or not free > 0:  # as NumPy divides: by no less than 0
+        free = np.maximum(free, 0).astype(g.dtype)
+    return chosen(spread(g, x.shape, axis) * (2 / free) * centred, where)
 
 
 def std_adjoint(g, x, out, axis, ddof, where, mean, correction=None):
