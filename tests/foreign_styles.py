@@ -288,6 +288,39 @@ class SquaredError:
         return 2 * self.difference * g[:, None]
 
 
+class Classifier:
+    """One method returns the loss and a dictionary of gradients, named as the parameters are."""
+
+    def __init__(self, inputs, hidden, classes):
+        rng = np.random.default_rng(0)
+        self.params = {
+            "W1": rng.normal(size=(inputs, hidden)).round(2), "b1": rng.normal(size=hidden).round(2),
+            "W2": rng.normal(size=(hidden, classes)).round(2),
+        }  # fmt: skip
+
+    def loss(self, X, y):
+        h = np.maximum(0, X @ self.params["W1"] + self.params["b1"])
+        scores = h @ self.params["W2"]
+        p = np.exp(scores - scores.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        rows = np.arange(len(y))
+        loss = -np.log(p[rows, y]).mean() + 0.05 * np.sum(self.params["W2"] ** 2)
+        p[rows, y] -= 1
+        dscores = p / len(y)
+        grads = {"W2": h.T @ dscores + 0.1 * self.params["W2"]}
+        dh = dscores @ self.params["W2"].T
+        dh[h <= 0] = 0
+        grads["W1"], grads["b1"] = X.T @ dh, dh.sum(axis=0)
+        return loss, grads
+
+
+class WithoutDecay(Classifier):
+    def loss(self, X, y):
+        loss, grads = super().loss(X, y)
+        grads["W2"] = grads["W2"] - 0.1 * self.params["W2"]
+        return loss, grads
+
+
 class FirstStep:
     """A step of a recurrent layer from a state of zeros: the gradient of one matrix is zero, as it was before."""
 

@@ -11,7 +11,7 @@ import foreign_styles as foreign
 import minigrad
 from minigrad.check import check_layer
 from minigrad.check.constructors import answering
-from minigrad.errors import AdjointMismatch
+from minigrad.errors import AdjointMismatch, MinigradError
 
 
 def normal(*shape, seed=0):
@@ -53,6 +53,19 @@ def test_a_style_is_checked_as_it_stands(layer, inputs, names):
 def test_what_a_loss_returns_besides_is_no_gradient():
     report = check_layer(foreign.steps, normal(4, 1), normal(4, 4), normal(3, 4))
     assert [c.name for c in report.comparisons] == ["W", "U"]
+
+
+def test_a_method_that_returns_the_loss_and_the_gradients():
+    model, X, y = foreign.Classifier(4, 5, 3), normal(6, 4), np.array([0, 2, 1, 1, 0, 2])
+    for given in (model, model.loss):
+        report = check_layer(given, X, y)
+        assert report.right and report.title.startswith("Classifier")
+        assert [c.name for c in report.comparisons] == ["params['W1']", "params['W2']", "params['b1']"]
+    with pytest.raises(AdjointMismatch) as caught:
+        check_layer(foreign.WithoutDecay(4, 5, 3).loss, X, y)
+    assert [c.name for c in caught.value.report.comparisons if not c.right] == ["params['W2']"]
+    with pytest.raises(MinigradError, match=r"Gate.forward should return \(loss, gradients\), got ndarray"):
+        check_layer(foreign.Gate(3).forward, normal(4, 3))
 
 
 def test_a_gradient_that_is_zero_is_no_parameter():

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-__all__ = ["CHANGES", "AtHand", "is_module"]
+__all__ = ["CHANGES", "AtHand", "is_module", "other_writes"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,10 @@ def _exchanges(node: ast.expr, at_hand: AtHand) -> Iterator[ast.expr]:
             yield _turned(node)
         case ast.Attribute(value, "T"):
             yield value
+        case ast.Attribute(_, _, ast.Load()) if ast.unparse(node) in at_hand.names:
+            for variable in at_hand.names:
+                if variable != ast.unparse(node):
+                    yield _variable(variable)
         case ast.Call():
             yield from _other_calls(node)
         case ast.Tuple(elts, ast.Load()) if len(elts) > 1:
@@ -200,6 +204,24 @@ def _turned(node: ast.expr) -> ast.expr:
 def is_module(node: ast.expr) -> bool:
     """Tell whether an expression names a module of functions on arrays."""
     return isinstance(node, ast.Name) and node.id in ("np", "numpy", "math")
+
+
+def other_writes(statement: ast.stmt) -> Iterator[ast.stmt]:
+    """Yield what a statement that writes to a part becomes when it adds instead, or the other way round."""
+    match statement:
+        case ast.Assign([ast.Subscript(array, index) as target], value):
+            yield ast.AugAssign(target, ast.Add(), value)
+            yield ast.Expr(_at("add", array, index, value))
+        case ast.AugAssign(ast.Subscript(array, index) as target, op, value):
+            if isinstance(op, (ast.Add, ast.Sub)):
+                yield ast.AugAssign(target, ast.Sub() if isinstance(op, ast.Add) else ast.Add(), value)
+                yield ast.Expr(_at("add" if isinstance(op, ast.Add) else "subtract", array, index, value))
+            yield ast.Assign([target], value)
+
+
+def _at(ufunc: str, array: ast.expr, index: ast.expr, value: ast.expr) -> ast.expr:
+    """Return np.add.at(array, index, value), which adds up where an index repeats."""
+    return _called(ast.Attribute(_variable(f"np.{ufunc}"), "at", ast.Load()), array, index, value)
 
 
 CHANGES: dict[int, Callable[[ast.expr, AtHand], Iterator[ast.expr]]] = {

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from types import CodeType, FunctionType
 from typing import Any
 
-from minigrad.check.changes import CHANGES, AtHand, is_module
+from minigrad.check.changes import CHANGES, AtHand, is_module, other_writes
 
 __all__ = ["Edit", "Source", "edited"]
 
@@ -107,6 +107,10 @@ class Source:
                     dict.fromkeys(names), key=read.__contains__
                 )  # first what nothing uses: forgotten?
                 at_hand = AtHand(tuple(names), self.words, self.functions)
+                for other in other_writes(statement) if cost == 1 else ():
+                    edit = self._rewritten(statement, other, cost)
+                    if edit is not None:
+                        yield edit
                 for path, node in _expressions(statement):
                     for new in CHANGES[cost](node, at_hand):
                         edit = self._edit(i, path, node, new, cost, seen)
@@ -142,6 +146,19 @@ class Source:
             return self._edit(i, path, node, new, cost, set())
 
         return replace(edit, number=with_number)
+
+    def _rewritten(self, statement: ast.stmt, other: ast.stmt, cost: int) -> Edit | None:
+        """Return the edit that puts another statement in the place of one."""
+        bodies = (getattr(n, name, None) for n in ast.walk(self.definition) for name in ("body", "orelse", "finalbody"))
+        body = next(b for b in bodies if isinstance(b, list) and any(s is statement for s in b))
+        i = next(i for i, s in enumerate(body) if s is statement)
+        body[i] = ast.fix_missing_locations(ast.copy_location(other, statement))
+        try:
+            code = self._compiled()
+        finally:
+            body[i] = statement
+        texts = ast.unparse(statement), ast.unparse(other)
+        return None if code is None else Edit(self.function, statement.lineno, *texts, cost, code)
 
     def _module(self, owner: str | None) -> ast.Module:
         """Return the definition in a module that gives it the free variables and the private names it has."""

@@ -7,7 +7,7 @@ in a context where NumPy's constructors answer for them; its backward pass is ru
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ def check_layer(
     layer
         An object with a forward and a backward method (or `__call__`, `fprop`, `backward_pass` ...); or a pair of
         functions `(forward, backward)`, where `forward(*inputs)` returns `(out, cache)` and `backward(dout, cache)`
-        the gradients; or one function that returns `(loss, gradients)`.
+        the gradients; or one function that returns `(loss, gradients)`, which may be a method: `model.loss`.
     *inputs
         An example of the inputs of its forward pass.
     forward, backward
@@ -70,6 +70,8 @@ def check_layer(
         pair = Functions(*layer)
     elif isinstance(layer, (FunctionType, BuiltinFunctionType)):
         pair = LossAndGradient(layer)
+    elif isinstance(layer, MethodType):
+        pair = Layer(layer.__self__, layer.__name__, layer.__name__, gradients or {}, constants)
     else:
         pair = Layer(layer, forward, backward, gradients or {}, constants)
     subject = pair.subject(inputs)

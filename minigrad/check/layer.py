@@ -23,7 +23,7 @@ from minigrad.check.calling import (
 from minigrad.check.lines import code_of
 from minigrad.check.matching import Matching, besides, part_at, released
 from minigrad.check.naming import argument_names, is_float
-from minigrad.check.pairs import Pair, backward_failed, copy_of, is_number, ones_of, signature_of
+from minigrad.check.pairs import Pair, backward_failed, copy_of, is_number, loss_and_gradients, ones_of, signature_of
 from minigrad.check.parameters import (
     gradient_places,
     is_called_a_gradient,
@@ -65,12 +65,15 @@ class Layer(Pair):
         self.mapping = dict(mapping)
         self.constants = constants
         self.forward = find_method(layer, [forward] if forward else FORWARD, "forward")
-        self.backward = find_method(layer, [backward] if backward else BACKWARD, "backward")
+        alone = self.forward.startswith("loss") and not any(callable(getattr(layer, n, None)) for n in BACKWARD)
+        names = [backward] if backward else [self.forward] if alone else BACKWARD
+        self.backward = find_method(layer, names, "backward")
+        self.together = self.backward == self.forward  # one method returns the loss and the gradients
         self.name = type(layer).__name__
         self.sources = (type(layer), *{type(p.owner) for p in places(layer)})  # type: ignore[assignment]
         method = getattr(layer, self.forward)
         self.takes = Backward.of(getattr(layer, self.backward), method)
-        self.fixed_cotangent = not self.takes.incoming
+        self.fixed_cotangent = self.together or not self.takes.incoming
         self.takes_prediction = False
         self.parameters: dict[str, Source] = {}
         self.replaced: set[str] = set()  # what the forward pass assigns anew: saved for the backward pass
@@ -90,6 +93,8 @@ class Layer(Pair):
 
         def forward() -> Any:
             result = getattr(layer, self.forward)(*copy_of(self.as_inputs(inputs) if tapes else inputs))
+            if self.together:
+                return loss_and_gradients(result, f"{self.name}.{self.forward}")
             outputs, cache = split_result(result, self.takes.cached)
             return (taken_from(layer, OUTPUTS) if outputs is None else self.answered(outputs)), cache
 
@@ -109,6 +114,8 @@ class Layer(Pair):
         """Return the layer after its backward pass, what that returned, and what its arrays were before."""
         layer, outputs, cache = self.run(parameters, inputs)
         before = marks(layer)
+        if self.together:
+            return layer, cache, before
         gs = list(g) if isinstance(outputs, (tuple, list)) else [g]
         if self.takes_prediction:
             gs = [inputs[0]]
@@ -119,7 +126,8 @@ class Layer(Pair):
         """Return the layer as a forward and an adjoint of its parameters and inputs."""
         with replayed_randomness():
             self.layer = self.attempted(lambda: self.built(inputs), f"{self.name}.{self.forward}", inputs)
-            self.choose_results(getattr(type(self.layer), self.forward), lambda: self.run({}, inputs)[1])
+            if not self.together:
+                self.choose_results(getattr(type(self.layer), self.forward), lambda: self.run({}, inputs)[1])
             out = self.run({}, inputs)[1]
             pull = lambda: self.pull(ones_of(self.run({}, inputs)[1]), {}, inputs)
             try:

@@ -109,7 +109,7 @@ def _search(
         or by_edit(lab, relevant, _once(*lines, *ends), [], 4)
         or _confirmed(by_truth(lab, rest, lambda s: by_size(s, truths), right))
         or (WrongLine(misfit, "", None, False, "returns that") if misfit is not None else None)
-        or _by_elimination(sorted(front, key=truths.has_multiple), last, raised, named)
+        or _by_elimination(sorted(front, key=truths.has_multiple), suspects, last, raised, named)
     )
 
 
@@ -196,13 +196,21 @@ def _cured(lab: Laboratory, watch: Watch, found: WrongLine) -> WrongLine:
 
 
 def _by_elimination(
-    front: Sequence[Sighting], last: SourceLine | None, raised: SourceLine | None, named: WrongLine | None
+    front: Sequence[Sighting],
+    suspects: Sequence[Sighting],
+    last: SourceLine | None,
+    raised: SourceLine | None,
+    named: WrongLine | None,
 ) -> WrongLine | None:
-    """Name what is left: the first that is wrong though everything before it is right, or the line that returns."""
+    """Name what is left: the first that is wrong though everything before it is right, or the line that returns.
+
+    What is right under another name is not to blame while there is anything that is not right.
+    """
     if named is not None and (not front or named.line.line in _lines(front)):
         return named
-    for status in ("wrong", "unknown", "right"):
-        for s in front:
+    tries = [(front, "wrong"), (front, "unknown"), (suspects, "wrong"), (suspects, "unknown")]
+    for group, status in tries if last is not None else [*tries, (front, "right")]:
+        for s in group:
             a = s.assignment
             if s.status == status and not a.path and np.ndim(a.value) and np.any(a.value):
                 return WrongLine(a.line, a.function, a.name, False, s.text)

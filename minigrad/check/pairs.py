@@ -27,6 +27,7 @@ __all__ = [
     "backward_failed",
     "copy_of",
     "is_number",
+    "loss_and_gradients",
     "ones_of",
     "signature_of",
 ]
@@ -186,9 +187,7 @@ class LossAndGradient(Pair):
     def run(self, inputs: Sequence[Any]) -> tuple[Any, Any]:
         """Return the loss, and the gradients."""
         result = self.traced(lambda: self.function(*copy_of(self.as_inputs(inputs))), inputs)
-        if not isinstance(result, (tuple, list)) or len(result) < 2:
-            raise MinigradError(f"{self.name} should return (loss, gradients), got {type(result).__name__}")
-        return result[0], (result[1] if len(result) == 2 else tuple(result[1:]))
+        return loss_and_gradients(result, self.name)
 
     def subject(self, inputs: Sequence[Any]) -> Subject:
         """Return the function as a forward and an adjoint."""
@@ -200,6 +199,13 @@ class LossAndGradient(Pair):
     def pull(self, g: Any, inputs: Sequence[Any]) -> Any:
         """Return the gradients."""
         return self.run(inputs)[1]
+
+
+def loss_and_gradients(result: Any, name: str) -> tuple[Any, Any]:
+    """Return the two parts of what a function of this name returned."""
+    if not isinstance(result, (tuple, list)) or len(result) < 2:
+        raise MinigradError(f"{name} should return (loss, gradients), got {type(result).__name__}")
+    return result[0], (result[1] if len(result) == 2 else tuple(result[1:]))
 
 
 def matched_subject(pair: Functions | LossAndGradient, matching: Matching, f: Any, shown: tuple[Any, Any]) -> Subject:

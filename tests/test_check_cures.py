@@ -1,0 +1,109 @@
+"""Wrong lines that are mended by another attribute, or by writing to a part in another way."""
+
+import numpy as np
+import pytest
+
+from minigrad.check import check_layer
+from minigrad.errors import AdjointMismatch
+from samples import generator
+
+
+def normal(*shape):
+    return generator(f"cures {shape}").normal(size=shape).round(2)
+
+
+class Windows:
+    """Sums of products over windows of three: a convolution by its columns."""
+
+    def __init__(self):
+        self.W = normal(3, 2)
+
+    def forward(self, x):
+        self.shape = x.shape
+        self.columns = np.stack([x[:, i : i + x.shape[1] - 2] for i in range(3)], axis=-1)
+        return self.columns @ self.W
+
+    def backward(self, dout):
+        self.dW = np.einsum("ntk,ntd->kd", self.columns, dout)
+        dcolumns = dout @ self.W.T
+        dx = np.zeros(self.shape)
+        for i in range(3):
+            dx[:, i : i + dout.shape[1]] = dcolumns[..., i]  # wrong: windows overlap
+        return dx
+
+
+class Rows:
+    def __init__(self):
+        self.W = normal(5, 3)
+
+    def forward(self, ids):
+        self.ids = ids
+        return self.W[ids]
+
+    def backward(self, dout):
+        self.dW = np.zeros_like(self.W)
+        self.dW[self.ids] += dout  # wrong: ids repeat
+
+
+class RowsAssigned(Rows):
+    def backward(self, dout):
+        self.dW = np.zeros_like(self.W)
+        self.dW[self.ids] = dout  # wrong: ids repeat
+
+
+class Two:
+    def __init__(self):
+        self.A, self.B = normal(4, 4), normal(4, 4) + 1
+
+    def forward(self, x):
+        self.x, self.h = x, np.tanh(x @ self.A)
+        return self.h @ self.B
+
+    def backward(self, dout):
+        self.dB = self.h.T @ dout
+        dh = dout @ self.A.T  # wrong: of the other layer
+        dz = dh * (1 - self.h**2)
+        self.dA = self.x.T @ dz
+        return dz @ self.A.T
+
+
+@pytest.mark.parametrize(("layer", "x", "cure"), [
+    (Windows(), normal(2, 6), "`dx[:, i:i + dout.shape[1]] += dcolumns[..., i]` in place of"),
+    (Rows(), np.array([1, 1, 0]), "`np.add.at(self.dW, self.ids, dout)` in place of `self.dW[self.ids] += dout`"),
+    (RowsAssigned(), np.array([1, 1, 0]), "`np.add.at(self.dW, self.ids, dout)` in place of"),
+    (Two(), normal(3, 4), "`self.B` in place of `self.A`"),
+], ids=lambda x: type(x).__name__)  # fmt: skip
+def test_the_line_is_named_with_its_cure(layer, x, cure):
+    with pytest.raises(AdjointMismatch) as caught:
+        check_layer(layer, x)
+    found = caught.value.report.culprit
+    with open(__file__, encoding="utf-8") as file:
+        line = file.readlines()[found.line.line - 1]
+    assert "# wrong" in line
+    assert found.confirmed and found.cure.startswith(cure)
+
+
+class Branches:
+    """Two branches that are added; the gradient of one is forgotten, and no small edit puts it back."""
+
+    def __init__(self):
+        self.A, self.B = normal(4, 4), normal(4, 4) + 1
+
+    def forward(self, x):
+        self.x = x
+        self.left, self.right = np.tanh(x @ self.A), np.tanh(x @ self.B)
+        return self.left * self.right
+
+    def backward(self, dout):
+        dleft, dright = dout * self.right, dout * self.left
+        da, db = dleft * (1 - self.left**2), dright * (1 - self.right**2)
+        self.dA, self.dB = self.x.T @ da, self.x.T @ db
+        return da @ self.A.T
+
+
+def test_a_forgotten_term_is_looked_for_where_the_gradient_is_returned():
+    with pytest.raises(AdjointMismatch) as caught:
+        check_layer(Branches(), normal(3, 4))
+    found = caught.value.report.culprit
+    with open(__file__, encoding="utf-8") as file:
+        assert file.readlines()[found.line.line - 1].strip() == "return da @ self.A.T"
