@@ -39,6 +39,17 @@ def plain(x: Any) -> Any:
     while isinstance(x, Recorded):
         if x._base is not None and x._version != x._base._version:
             x._refresh()
+        if x._tape.symbolic:
+            x._tape.settle(x)
+        x = x._value
+    return x
+
+
+def memory(x: Any) -> Any:
+    """Return the data below all levels of recording for its layout only: a trace may not have computed it yet."""
+    while isinstance(x, Recorded):
+        if x._base is not None and x._version != x._base._version:
+            x._refresh()
         x = x._value
     return x
 
@@ -54,7 +65,7 @@ def trace_below(x: Any) -> Any:
 
 def _owner(x: Any) -> Any:
     """Return the array that owns the memory of x, or None for a scalar."""
-    x = plain(x)
+    x = memory(x)
     if not isinstance(x, np.ndarray):
         return None
     while x.base is not None:
@@ -121,7 +132,7 @@ class Tensor(Recorded):
         return Tensor(self._value, self._tape, self._slot, self._foreign)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        data = plain(self)
+        data = memory(self)
         if not isinstance(data, np.ndarray):
             raise TypeError(f"a NumPy scalar cannot be assigned to ({here()})")
         if not data.flags.writeable:
@@ -144,11 +155,11 @@ class Tensor(Recorded):
     def _in_place(self, op: Op, other: Any) -> Tensor:
         """Do `self op= other` as NumPy does: the dtype and shape stay, and views of the same memory see it."""
         result = op(self, other)
-        if not isinstance(plain(self), np.ndarray):
+        if not isinstance(memory(self), np.ndarray):
             return result  # type: ignore[no-any-return]  # NumPy scalars are immutable: the name is bound anew
         if not np.can_cast(result.dtype, self.dtype, "same_kind"):
             raise TypeError(f"{op.name} cannot cast its result from {result.dtype} to {self.dtype} in place ({here()})")
-        if self._base is None and isinstance(result, Tensor) and _stands_for(plain(result), plain(self)):
+        if self._base is None and isinstance(result, Tensor) and _stands_for(memory(result), memory(self)):
             self._become(result)
             self._version += 1
         else:
@@ -194,11 +205,11 @@ class Tensor(Recorded):
 
     @property
     def flags(self) -> Any:
-        return plain(self).flags
+        return memory(self).flags
 
     @property
     def strides(self) -> Any:
-        return plain(self).strides
+        return memory(self).strides
 
     @property
     def device(self) -> str:

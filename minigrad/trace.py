@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from minigrad import tree
+from minigrad.deferred import Deferred
 from minigrad.errors import (
     ControlFlowError,
     CutGraphError,
@@ -64,12 +65,19 @@ class Trace(Tape):
         self.of: Op | None = None  # and the op
         self.reads: list[tuple[Var, str]] = []  # values that Python code has looked at, and where
         self.lifted: dict[int, tuple[Tensor, Const]] = {}  # by id of the array
+        self.deferred = Deferred()
 
     def input(self, value: Any, name: str | None = None) -> Tensor:
         """Return the Tensor that stands for an argument."""
         tensor = self._new(value, name)
         self.inputs.append(self.vars[tensor._slot])
+        self.deferred.values[self.inputs[-1]] = value
         return tensor
+
+    def settle(self, tensor: Tensor) -> None:
+        """Give a Tensor its value, if that was not computed yet."""
+        if self.any_values:
+            tensor._value = self.deferred.value(self.vars[tensor._slot])
 
     def identify(self, new: Tensor, old: Tensor) -> None:
         """Let what follows read `old`, which is equal, in place of `new`, which may then not be needed at all."""
@@ -86,7 +94,8 @@ class Trace(Tape):
             if self.any_values and isinstance(x, np.ndarray):
                 self._remember(x)
             return Const(x, self.names.of_constant(x))
-        x = x._snapshot()
+        if x._base is not None and x._version != x._base._version:
+            x._refresh()
         if x._tape is not self:
             raise CutGraphError(
                 "a Tensor of another differentiation was used in a trace.\n"
@@ -130,12 +139,18 @@ class Trace(Tape):
         self.names.look(frame, [x for x in inputs if not isinstance(x, Recorded)] if self.of is None else ())
         atoms = tuple(self.atom(x) for x in inputs)
         params = {name: self.plain_parameter(value) for name, value in params.items()}
-        out = op.function(*(x._value if isinstance(x, Recorded) else x for x in inputs), **params)
+        values = [x._value if isinstance(x, Recorded) else x for x in inputs]
+        if self.any_values:
+            out, later = self.deferred.compute(op, atoms, values, params)
+        else:
+            out, later = op.function(*values, **params), False
         line = self.line or (None if frame is None else SourceLine(frame.f_code.co_filename, frame.f_lineno))
         several = isinstance(out, (tuple, list))
         results = [self._new(value) for value in (out if several else (out,))]
         outs = tuple(self.vars[r._slot] for r in results)
         self.equations.append(Equation(outs, op, atoms, params, line, several, self.of))
+        if self.any_values:
+            self.deferred.note(self.equations[-1], tuple(out) if several else (out,), later)
         if several:
             return out._make(results) if hasattr(out, "_make") else tuple(results)
         if op.kind == "view":

@@ -23,7 +23,7 @@ from minigrad.errors import (
     warn,
 )
 from minigrad.tape import NEW_TAPE, as_dtype
-from minigrad.tensor import Tensor, dtype_of, plain
+from minigrad.tensor import Tensor, dtype_of
 
 __all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
 
@@ -128,7 +128,7 @@ def _finished(g: Any, leaf: Any) -> Any:
     if isinstance(g, Tensor):
         return g._snapshot()
     if g is None:
-        g = np.zeros(np.shape(plain(leaf)), dtype_of(leaf))
+        g = np.zeros(np.shape(leaf), dtype_of(leaf))
     if not isinstance(leaf, (np.ndarray, Tensor)):
         return dtype_of(leaf).type(g)
     return np.asarray(g)

@@ -20,8 +20,9 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 LAYERS = {
     "minigrad": [
         "errors", "shapes", "slices", "tree", "fingerprint", "op", "special", "zero", "require", "rules", "leaving",
-        "protocol", "views", "tensor", "array", "tape", "transforms", "custom", "jacobians", "program", "names",
-        "trace", "debug", "simplify", "commandline", "emit", "compiler", "check", "testing", "__main__", "__init__",
+        "protocol", "views", "tensor", "array", "tape", "transforms", "custom", "jacobians", "program", "deferred",
+        "names", "trace", "debug", "simplify", "commandline", "emit", "compiler", "check", "testing", "__main__",
+        "__init__",
     ],
     "minigrad_nn": [
         "layers", "masks", "rope", "attention", "tiled", "adjoints", "model", "init", "schedule", "optim", "tokenizer",
