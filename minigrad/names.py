@@ -11,11 +11,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from minigrad.errors import SourceLine, is_internal
+from minigrad.errors import is_internal
 from minigrad.op import Recorded
 from minigrad.tape import Tape
 
@@ -34,15 +33,15 @@ class Names:
     """
 
     def __init__(self) -> None:
-        # A tape that is done with is not kept for its names: it may keep large arrays.
-        self._found: WeakKeyDictionary[Tape, dict[int, tuple[int, str, SourceLine]]] = WeakKeyDictionary()
+        # By the level of the tape, which is its own: a tape that is done with is not kept, as it may keep large arrays.
+        self._found: dict[int, dict[int, tuple[int, str]]] = {}
         self._constants: dict[int, tuple[Any, str]] = {}  # by id; the value is held so that its id stays its own
         self._arguments: dict[FrameType, dict[str, tuple[Any, int]]] = {}  # of the frames that are running
 
     def of(self, tape: Tape) -> dict[int, tuple[str, bool]]:
         """Return the name of each named slot of a tape, and whether a variable has it, or only a function."""
-        found = self._found.get(tape, {}).items()
-        return {slot: (name, rank != ASSIGNED) for slot, (rank, name, _) in found}
+        found = self._found.get(tape.level, {}).items()
+        return {slot: (name, rank != ASSIGNED) for slot, (rank, name) in found}
 
     def of_constant(self, value: Any) -> str | None:
         """Return the name of an array, or a Python float, that came from outside."""
@@ -53,7 +52,6 @@ class Names:
         """Note the names that a frame gives to Tensors now, and to these constants."""
         if frame is None or _is_library(frame.f_code):
             return
-        line = SourceLine(frame.f_code.co_filename, frame.f_lineno)
         came = self._arguments.get(frame)
         parameters = _parameters(frame.f_code)
         for name, value in frame.f_locals.items():
@@ -62,19 +60,20 @@ class Names:
                 if passed and came is not None:
                     first, slot = came.get(name, (None, -1))
                     passed = value is first and value._slot == slot  # else the parameter was assigned to
-                self._note(value, name, PASSED if passed else ASSIGNED, line)
+                self._note(value, name, PASSED if passed else ASSIGNED)
         for value in constants:
             if isinstance(value, (np.ndarray, float)) and id(value) not in self._constants:
                 called = _name_in(frame, value)
                 if called is not None:
                     self._constants[id(value)] = (value, called)
 
-    def _note(self, value: Any, name: str, rank: int, line: SourceLine) -> None:
+    def _note(self, value: Any, name: str, rank: int) -> None:
         while isinstance(value, Recorded):
             if value._slot >= 0:
-                names = self._found.setdefault(value._tape, {})
-                if value._slot not in names or rank < names[value._slot][0]:
-                    names[value._slot] = (rank, name, line)
+                names = self._found.setdefault(value._tape.level, {})
+                known = names.get(value._slot)
+                if known is None or rank < known[0]:
+                    names[value._slot] = (rank, name)
             value = value._value
 
     @contextmanager
@@ -92,8 +91,7 @@ class Names:
                 self._arguments.pop(frame, None)
                 name = frame.f_code.co_name
                 if isinstance(arg, Recorded) and name.isidentifier() and not name.startswith("__"):
-                    line = SourceLine(frame.f_code.co_filename, frame.f_lineno)
-                    self._note(arg, name.strip("_"), RETURNED, line)
+                    self._note(arg, name.strip("_"), RETURNED)
 
         sys.setprofile(profile)
         try:
