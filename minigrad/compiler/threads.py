@@ -44,8 +44,10 @@ class Task:
 
 def span(array: np.ndarray) -> Span:
     """Return the addresses between which an array lies."""
-    low, high = np.lib.array_utils.byte_bounds(array)
-    return low, high
+    if array.flags.c_contiguous:  # as nearly all are
+        low: int = array.__array_interface__["data"][0]
+        return low, low + array.nbytes
+    return np.lib.array_utils.byte_bounds(array)
 
 
 class Run:
@@ -61,7 +63,7 @@ class Run:
         self.threads = threads
         self.errors = errors
         self.equations = [eq for task in tasks for eq in task.equations]
-        schedule = _Schedule(threads)
+        schedule = _Schedule(threads, tasks)
         for task in tasks:
             schedule.add(task)
         self._programs, self._tokens = schedule.programs(), schedule.tokens
@@ -120,39 +122,46 @@ class Run:
 class _Schedule:
     """Hands tasks out to threads, each to that which can begin first, by estimate."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, tasks: list[Task]) -> None:
         self.threads = range(threads)
         self.tasks: list[list[Task]] = [[] for _ in self.threads]
         self.ends: list[list[float]] = [[] for _ in self.threads]  # when, by estimate
         self.before: list[list[list[Call]]] = [[] for _ in self.threads]  # taking of tokens
         self.after: list[list[list[Call]]] = [[] for _ in self.threads]  # leaving of tokens
-        self.known = np.full((threads, threads), -1)  # the last task of another that a thread has waited for
-        self.touched = [_Touched() for _ in self.threads]
+        self.known = [[-1] * threads for _ in self.threads]  # the last task of another that a thread has waited for
+        # No span of a task begins or ends within a piece of memory between two of these addresses.
+        ends = sorted({end for task in tasks for span in (*task.reads, *task.writes) for end in span})
+        self.place = {end: i for i, end in enumerate(ends)}
+        self.touched = [_Touched(len(ends)) for _ in self.threads]
         self.tokens: list[SimpleQueue[None]] = []
 
     def add(self, task: Task) -> None:
         """Give a task to a thread, and let that wait for the others as far as it must."""
-        needed = [touched.last(task) for touched in self.touched]
+        reads, writes = ([self._pieces(span) for span in spans] for spans in (task.reads, task.writes))
+        needed = [touched.last(reads, writes) for touched in self.touched]
         first = min(self.threads, key=lambda t: self._begin(t, needed))
         t = first if task.thread is None else task.thread
         begin = self._begin(t, needed)
         before: list[Call] = []
         for other in self.threads:
-            if other != t and needed[other] > self.known[t, other]:
-                self.known[t, other] = needed[other]
+            if other != t and needed[other] > self.known[t][other]:
+                self.known[t][other] = needed[other]
                 token: SimpleQueue[None] = SimpleQueue()
                 self.tokens.append(token)
                 self.after[other][needed[other]].append(partial(token.put, None))
                 before.append(token.get)
-        self.touched[t].note(task, len(self.tasks[t]))
+        self.touched[t].note(reads, writes, len(self.tasks[t]))
         self.tasks[t].append(task)
         self.ends[t].append(begin + task.cost)
         self.before[t].append(before)
         self.after[t].append([])
 
+    def _pieces(self, span: Span) -> slice:
+        return slice(self.place[span[0]], self.place[span[1]])
+
     def _begin(self, t: int, needed: list[int]) -> float:
         """Return when a thread can begin, by estimate."""
-        ready = [self.ends[o][needed[o]] + HOP for o in self.threads if o != t and needed[o] > self.known[t, o]]
+        ready = [self.ends[o][needed[o]] + HOP for o in self.threads if o != t and needed[o] > self.known[t][o]]
         return max([*ready, *self.ends[t][-1:], 0.0])
 
     def programs(self) -> list[list[tuple[Call, Equation | None]]]:
@@ -167,32 +176,23 @@ class _Schedule:
 
 
 class _Touched:
-    """What the tasks of one thread read and write."""
+    """The last tasks of one thread that read or wrote, and that wrote, each piece of memory; -1 where there is none."""
 
-    def __init__(self) -> None:
-        self.spans = np.zeros((256, 2), np.int64)
-        self.task = np.zeros(256, np.int64)
-        self.writes = np.zeros(256, bool)
-        self.n = 0
+    def __init__(self, pieces: int) -> None:
+        self.by = np.full(pieces, -1)
+        self.written_by = np.full(pieces, -1)
 
-    def note(self, task: Task, number: int) -> None:
-        """Add a task."""
-        new = [*task.reads, *task.writes]
-        while self.n + len(new) > len(self.task):
-            for name in ("spans", "task", "writes"):
-                setattr(self, name, np.concatenate([getattr(self, name)] * 2))
-        for k, s in enumerate(new):
-            self.spans[self.n], self.task[self.n], self.writes[self.n] = s, number, k >= len(task.reads)
-            self.n += 1
+    def note(self, reads: list[slice], writes: list[slice], task: int) -> None:
+        """Add a task, by its number."""
+        for pieces in (*reads, *writes):
+            self.by[pieces] = task
+        for pieces in writes:
+            self.written_by[pieces] = task
 
-    def last(self, task: Task) -> int:
+    def last(self, reads: list[slice], writes: list[slice]) -> int:
         """Return the last task that another must wait for, -1 if none: where both touch, and one writes."""
-        low, high = self.spans[: self.n].T
-        found = np.zeros(self.n, bool)
-        for spans, which in ((task.writes, True), (task.reads, self.writes[: self.n])):
-            for start, end in spans:
-                found |= (low < end) & (start < high) & which
-        return int(self.task[: self.n][found].max(initial=-1))
+        tasks = [*[self.written_by[pieces] for pieces in reads], *[self.by[pieces] for pieces in writes]]
+        return int(np.concatenate(tasks).max(initial=-1)) if tasks else -1
 
 
 class _Team:
