@@ -10,7 +10,7 @@ import numpy as np
 
 from minigrad.errors import MinigradError, SourceLine
 from minigrad.op import Op
-from minigrad.shapes import Shape
+from minigrad.shapes import Shape, shape_of
 
 __all__ = ["Atom", "Const", "Equation", "Program", "Var", "validate"]
 
@@ -34,7 +34,7 @@ class Const:
 
     @property
     def shape(self) -> Shape:
-        return np.shape(self.value)
+        return shape_of(self.value)
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -110,12 +110,12 @@ KERNEL_TYPES = frozenset(np.dtype(t) for t in (np.float32, np.float64, np.int64,
 
 def is_scalar(atom: Atom) -> bool:
     """Tell whether an atom is a constant number, which kernels hold as a literal."""
-    return isinstance(atom, Const) and not isinstance(atom.value, np.ndarray) and np.ndim(atom.value) == 0
+    return isinstance(atom, Const) and not isinstance(atom.value, np.ndarray) and atom.shape == ()
 
 
 def fusable(eq: Equation) -> bool:
     """Tell whether an equation is one result computed elementwise from real numbers and booleans."""
-    if len(eq.outs) != 1 or eq.several:
+    if eq.op not in ELEMENTWISE or eq.several:
         return False
     if any(a.dtype not in KERNEL_TYPES for a in (*eq.inputs, *eq.outs) if not is_scalar(a)):
         return False  # that of another byte order is not equal to any of these
@@ -131,9 +131,7 @@ def fusable(eq: Equation) -> bool:
         return False
     if eq.op is OPS[np.invert] or eq.op is OPS[np.bitwise_and] or eq.op is OPS[np.bitwise_or]:
         return eq.outs[0].dtype.kind == "b"
-    if eq.op in FLOATS_ONLY and any(a.dtype.kind != "f" for a in eq.inputs if not is_scalar(a)):
-        return False
-    return eq.op in ELEMENTWISE
+    return eq.op not in FLOATS_ONLY or all(a.dtype.kind == "f" for a in eq.inputs if not is_scalar(a))
 
 
 def common_type(eq: Equation) -> np.dtype[Any]:

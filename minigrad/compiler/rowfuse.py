@@ -12,7 +12,7 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 
 from minigrad.compiler.ops import KERNEL_TYPES, REDUCE, VIEWS, fusable
-from minigrad.program import Atom, Const, Equation, Program, Var
+from minigrad.program import Atom, Equation, Program, Var
 from minigrad.shapes import Shape
 
 __all__ = ["Group", "domain_of", "group", "is_once_per_row", "is_per_row", "stages"]
@@ -106,42 +106,59 @@ def group(program: Program, sums: bool = True) -> list[Group]:
 
     Without `sums`, reductions over the rows are left to NumPy: its result depends on which numbers it adds at a time.
     """
-    groups: list[Group] = []
-    maker: dict[Var, int] = {}  # the group whose result a variable is, or looks at
-    made: dict[int, list[Var]] = defaultdict(list)  # and the variables of which a group is the maker
     domains = [domain_of(eq) for eq in program.equations]
     alone = [eq for eq, d in zip(program.equations, domains, strict=True) if d is None or eq.op in VIEWS]
-    written = {a for eq in alone for a in eq.inputs}  # what loops cannot keep to themselves
-    viewed: set[Var] = set()
+    grouping = _Grouping({a for eq in alone for a in eq.inputs})
     for eq, domain in zip(program.equations, domains, strict=True):
-        sources = {maker[a] for a in eq.inputs if a in maker}
         if eq.op in VIEWS and not eq.several:
-            for out in eq.outs:
-                viewed.add(out)
-                if sources:
-                    maker[out] = next(iter(sources))
-                    made[maker[out]].append(out)
-            continue
-        wanted = domain if sums or reduction_axis(eq) not in ("rows", "all") else None
-        home = _home(eq, wanted, groups, maker, viewed, sources, written) if wanted is not None else None
+            grouping.look(eq)
+        else:
+            grouping.add(eq, domain if sums or reduction_axis(eq) not in ("rows", "all") else None)
+    return _ordered(grouping.groups)
+
+
+class _Grouping:
+    """Groups that grow, one equation after the other. They are referred to by their numbers."""
+
+    def __init__(self, written: set[Atom]) -> None:
+        self.groups: list[Group] = []
+        self.inputs: list[set[Atom]] = []  # of each group
+        self.results: list[set[Atom]] = []
+        self.operands: list[set[Atom]] = []  # both, without numbers
+        self.written = written  # what loops cannot keep to themselves
+        self.maker: dict[Atom, int] = {}  # the group whose result a variable is, or looks at
+        self.made: dict[int, list[Var]] = defaultdict(list)  # and the variables of which a group is the maker
+        self.viewed: set[Atom] = set()
+
+    def look(self, eq: Equation) -> None:
+        """Note what a view looks at."""
+        sources = {self.maker[a] for a in eq.inputs if a in self.maker}
+        for out in eq.outs:
+            self.viewed.add(out)
+            if sources:
+                self.maker[out] = next(iter(sources))
+                self.made[self.maker[out]].append(out)
+
+    def add(self, eq: Equation, wanted: Shape | None) -> None:
+        """Add an equation to a group that loops over the shape it wants, or to a new one; merge what it combines."""
+        groups, maker = self.groups, self.maker
+        sources = {maker[a] for a in eq.inputs if a in maker}
+        home = self._home(eq, wanted, sources) if wanted is not None else None
         if home is None:
+            home = len(groups)
             groups.append(Group(wanted))
-            home = len(groups) - 1
+            for of_groups in (self.inputs, self.results, self.operands):
+                of_groups.append(set())
         target = groups[home]
         if wanted is not None and target.domain is not None:
             target.domain = _fits(wanted, target.domain)
         if target.domain is not None:
             for s in sorted(sources - {home}):
-                combined = any(
-                    maker.get(a) == s and a not in viewed and a.shape == groups[s].domain  # type: ignore[arg-type]
-                    for a in eq.inputs
-                )
-                looked = any(maker.get(a) == s and a in viewed for a in eq.inputs)  # type: ignore[arg-type]
+                mine = [a for a in eq.inputs if maker.get(a) == s]
+                combined = any(a not in self.viewed and a.shape == groups[s].domain for a in mine)
                 between = any(groups[q].needs >> s & 1 for q in sources)
-                if combined and not looked and not between and _can_merge(groups, home, s, maker):
-                    _merge(groups, home, s)
-                    maker.update(dict.fromkeys(made[s], home))
-                    made[home] += made.pop(s)
+                if combined and self.viewed.isdisjoint(mine) and not between and self._can_merge(home, s):
+                    self._merge(home, s)
                     sources = sources - {s} | {home}
         target.equations.append(eq)
         if wanted is not None and reduction_axis(eq) in ("rows", "all"):
@@ -151,9 +168,73 @@ def group(program: Program, sums: bool = True) -> list[Group]:
             needed |= groups[s].needs | 1 << s
             groups[s].needed = True
         _add_needs(groups, home, needed)
+        self.inputs[home].update(eq.inputs)
+        self.results[home].update(eq.outs)
+        self.operands[home].update(_operands(eq))
         maker.update(dict.fromkeys(eq.outs, home))
-        made[home] += eq.outs
-    return _ordered(groups)
+        self.made[home] += eq.outs
+
+    def _home(self, eq: Equation, wanted: Shape, sources: set[int]) -> int | None:
+        """Return the group an equation can join: that of an input, or one that reads the same arrays."""
+        maker, viewed = self.maker, self.viewed
+        own = sorted((maker[a] for a in eq.inputs if a in maker and a not in viewed), reverse=True)
+        for home in dict.fromkeys([*own, *self._readers(eq, wanted)]):
+            target = self.groups[home]
+            if max(sources, default=home) - home > FAR and self._waits_badly(home):
+                continue
+            if target.domain is None or _fits(wanted, target.domain) is None:
+                continue
+            if any(a in target.late or (a in viewed and maker.get(a) == home) for a in eq.inputs):
+                continue
+            if any(s != home and (self.groups[s].needs >> home & 1) for s in sources):
+                continue  # an input needs the group: joining would make a circle
+            if eq.outs[0] in self.written and len(self.written & self.results[home]) >= MOST_WRITTEN:
+                continue
+            operands = len(self.operands[home].union(_operands(eq))) - len(self.results[home]) // 2
+            if operands <= MOST_OPERANDS:
+                return home
+        return None
+
+    def _readers(self, eq: Equation, wanted: Shape) -> list[int]:
+        """Return the last few groups that read an array this equation reads: the array is then read once."""
+        arrays = {a for a in eq.inputs if a.shape == wanted}
+        recent = range(len(self.groups) - 1, max(len(self.groups) - 8, -1), -1)
+        return [i for i in recent if self.groups[i].domain == wanted and not arrays.isdisjoint(self.inputs[i])]
+
+    def _waits_badly(self, i: int) -> bool:
+        """Tell whether a group reads several computed arrays, which would have to be kept until it runs."""
+        domain = self.groups[i].domain
+        return sum(a.shape == domain and a in self.maker for a in self.inputs[i] - self.results[i]) > 1
+
+    def _can_merge(self, home: int, other: int) -> bool:
+        """Tell whether two groups with results that one equation combines can be one loop."""
+        a, b = self.groups[home], self.groups[other]
+        if a.domain is None or b.domain != a.domain or a.late or b.late:
+            return False
+        if home - other > FAR and self._waits_badly(other):
+            return False
+        if a.needs >> other & 1 or b.needs >> home & 1:
+            return False
+        return len(a.equations) + len(b.equations) <= MOST_OPERANDS
+
+    def _merge(self, home: int, other: int) -> None:
+        """Move the equations of one group to another; the emptied group stays, so that numbers keep their meaning."""
+        a, b = self.groups[home], self.groups[other]
+        a.equations = [*b.equations, *a.equations]
+        a.needed |= b.needed
+        _add_needs(self.groups, home, b.needs)
+        for g in self.groups:
+            if g.needs >> other & 1:
+                g.needs = g.needs & ~(1 << other) | 1 << home | a.needs
+        b.equations, b.needs, b.domain = [], 0, None
+        for of_groups in (self.inputs, self.results, self.operands):
+            of_groups[home] |= of_groups[other]
+        self.maker.update(dict.fromkeys(self.made[other], home))
+        self.made[home] += self.made.pop(other)
+
+
+def _operands(eq: Equation) -> list[Atom]:
+    return [a for a in (*eq.inputs, *eq.outs) if isinstance(a, Var) or a.shape]
 
 
 def _add_needs(groups: list[Group], home: int, needed: int) -> None:
@@ -162,80 +243,6 @@ def _add_needs(groups: list[Group], home: int, needed: int) -> None:
         for other in groups if groups[home].needed else [groups[home]]:
             if other is groups[home] or other.needs >> home & 1:
                 other.needs |= needed
-
-
-def _can_merge(groups: list[Group], home: int, other: int, maker: dict[Var, int]) -> bool:
-    """Tell whether two groups with results that one equation combines can be one loop."""
-    a, b = groups[home], groups[other]
-    if a.domain is None or b.domain != a.domain or a.late or b.late:
-        return False
-    if home - other > FAR and _waits_badly(b, maker):
-        return False
-    if a.needs >> other & 1 or b.needs >> home & 1:
-        return False
-    return len(a.equations) + len(b.equations) <= MOST_OPERANDS
-
-
-def _merge(groups: list[Group], home: int, other: int) -> None:
-    """Move the equations of one group to another; the emptied group stays, so that numbers keep their meaning."""
-    a, b = groups[home], groups[other]
-    a.equations = [*b.equations, *a.equations]
-    a.needed |= b.needed
-    _add_needs(groups, home, b.needs)
-    for g in groups:
-        if g.needs >> other & 1:
-            g.needs = g.needs & ~(1 << other) | 1 << home | a.needs
-    b.equations, b.needs, b.domain = [], 0, None
-
-
-def _home(
-    eq: Equation,
-    wanted: Shape,
-    groups: list[Group],
-    maker: dict[Var, int],
-    viewed: set[Var],
-    sources: set[int],
-    written: set[Atom],
-) -> int | None:
-    """Return the number of the group this equation can join: that of an input, or one that reads the same arrays."""
-    own = sorted((maker[a] for a in eq.inputs if a in maker and a not in viewed), reverse=True)
-    for home in dict.fromkeys([*own, *_readers(eq, groups, wanted)]):
-        target = groups[home]
-        if max(sources, default=home) - home > FAR and _waits_badly(target, maker):
-            continue
-        if target.domain is None or _fits(wanted, target.domain) is None:
-            continue
-        if any(a in target.late or (a in viewed and maker.get(a) == home) for a in eq.inputs):
-            continue
-        if any(s != home and (groups[s].needs >> home & 1) for s in sources):
-            continue  # an input needs the group: joining would make a circle
-        if eq.outs[0] in written and len(written.intersection(target.results)) >= MOST_WRITTEN:
-            continue
-        if _n_operands(target, eq) <= MOST_OPERANDS:
-            return home
-    return None
-
-
-def _waits_badly(group: Group, maker: dict[Var, int]) -> bool:
-    """Tell whether a group reads several computed arrays, which would have to be kept until it runs."""
-    read = {a for eq in group.equations for a in eq.inputs if a.shape == group.domain and a in maker}
-    return len(read.difference(group.results)) > 1
-
-
-def _readers(eq: Equation, groups: list[Group], wanted: Shape) -> list[int]:
-    """Return the last few groups that read an array this equation reads: the array is then read once."""
-    arrays = {a for a in eq.inputs if a.shape == wanted}
-    if not arrays:
-        return []
-    recent = range(len(groups) - 1, max(len(groups) - 8, -1), -1)
-    return [
-        i for i in recent if groups[i].domain == wanted and any(arrays & set(e.inputs) for e in groups[i].equations)
-    ]
-
-
-def _n_operands(target: Group, eq: Equation) -> int:
-    atoms = {a for e in (*target.equations, eq) for a in (*e.inputs, *e.outs) if not isinstance(a, Const) or a.shape}
-    return len(atoms) - sum(len(e.outs) for e in target.equations) // 2
 
 
 def _ordered(groups: list[Group]) -> list[Group]:
