@@ -97,10 +97,10 @@ class Blocks:
         made: dict[Atom, Any] = {}
 
         def array(atom: Atom) -> Any:
-            if is_scalar(atom):
-                return atom.value  # type: ignore[union-attr]
             if atom not in made:
-                if atom in self.whole:
+                if is_scalar(atom):
+                    made[atom] = atom.value  # type: ignore[union-attr]
+                elif atom in self.whole:
                     missing = len(self.domain) - len(atom.shape)
                     index = [s if n != 1 else slice(None) for n, s in zip(atom.shape, part[missing:], strict=False)]
                     made[atom] = self.whole[atom][(*index, ...)]
@@ -141,6 +141,8 @@ def _parts(domain: Shape, shared: int, span: slice, limit: int) -> Iterator[Part
 
 def _shape(shape: Shape, domain: Shape, lengths: tuple[int, ...]) -> Shape:
     """Return the shape of an array in a block whose leading axes have these lengths."""
+    if shape == domain:
+        return (*lengths, *shape[len(lengths) :])
     missing = len(domain) - len(shape)
     lead = lengths[missing:]
     return (*(min(n, m) for n, m in zip(shape, lead, strict=False)), *shape[len(lead) :])

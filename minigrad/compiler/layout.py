@@ -58,8 +58,8 @@ class View:
 
     def of(self, flat: np.ndarray) -> np.ndarray:
         """Return the view of an actual buffer."""
-        strides = tuple(s * flat.itemsize for s in self.strides)
-        return np.lib.stride_tricks.as_strided(flat[self.offset :], self.shape, strides)
+        strides = [s * flat.itemsize for s in self.strides]
+        return np.ndarray(self.shape, flat.dtype, flat, self.offset * flat.itemsize, strides)
 
 
 def contiguous(shape: tuple[int, ...], buffer: Buffer) -> View:
@@ -76,13 +76,13 @@ _ELEMENT = np.zeros(1, np.int8)
 
 def look(eq: Equation, view: View) -> View | None:
     """Return the view that a view equation gives of another, or None if NumPy would have to copy."""
-    array: Any = np.lib.stride_tricks.as_strided(_ELEMENT, view.shape, view.strides)
-    seen: Any
     if eq.op is OPS[np.reshape]:
         if 0 in view.shape:
             return contiguous(eq.outs[0].shape, view.buffer)
         strides = _view_strides(view.shape, view.strides, eq.outs[0].shape)
         return None if strides is None else View(view.buffer, view.offset, eq.outs[0].shape, strides)
+    array: Any = np.lib.stride_tricks.as_strided(_ELEMENT, view.shape, view.strides)
+    seen: Any
     if eq.op is getitem:
         index = eq.params["index"]
         index = index if isinstance(index, tuple) else (index,)
