@@ -13,12 +13,13 @@ import numpy as np
 
 from minigrad.custom import once_more
 from minigrad.op import OPS, Op
-from minigrad.program import Atom, Const, Equation, Program, Var, validate, without_dead_code
+from minigrad.program import Atom, Const, Equation, Program, Var, without_dead_code
+from minigrad.rewriter import Rewriter
 from minigrad.rules.index import Slot, assign, cast, getitem, scatter
 from minigrad.rules.layout import ravel
 from minigrad.shapes import kept_shape, normal_axes
 
-__all__ = ["Rewriter", "fold", "permutation", "share", "simplify", "uses"]
+__all__ = ["fold", "permutation", "share", "simplify", "uses"]
 
 ADD, SUBTRACT, MULTIPLY, DIVIDE, POWER = (OPS[f] for f in (np.add, np.subtract, np.multiply, np.divide, np.power))
 NEGATIVE, POSITIVE, CONJ, REAL = (OPS[f] for f in (np.negative, np.positive, np.conjugate, np.real))
@@ -36,53 +37,6 @@ def simplify(program: Program) -> Program:
         program = without_dead_code(share(fold(program)))
         if len(program.equations) == before:
             return program
-
-
-class Rewriter:
-    """Builds a program, equation by equation, out of an old one."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.equations: list[Equation] = []
-        self.made: dict[Var, Equation] = {}  # which new equation computes a variable
-        self.replaced: dict[Atom, Atom] = {}
-
-    def now(self, atom: Atom) -> Atom:
-        """Return what stands for an atom of the old program."""
-        return self.replaced.get(atom, atom)
-
-    def let(self, old: Var, new: Atom) -> None:
-        """Say that `new`, which takes over the name, replaces `old` from here on."""
-        self.replaced[old] = new
-        self.program.notes.setdefault("replaced", {})[old] = new
-        if isinstance(new, Var) and new not in self.program.inputs:
-            if old.name and (new.name is None or (new.weak and not old.weak)):
-                new.name, new.weak = old.name, old.weak
-            gradients = self.program.notes.get("gradients", {})
-            if old in gradients:
-                gradients.setdefault(new, gradients[old])
-
-    def add(self, eq: Equation) -> None:
-        """Add an equation."""
-        self.equations.append(eq)
-        self.made.update(dict.fromkeys(eq.outs, eq))
-
-    def emit(self, op: Op, inputs: tuple[Atom, ...], out: Var, like: Equation, **params: Any) -> Var:
-        """Add an equation for `out` that stands where another stood."""
-        self.add(Equation((out,), op, inputs, params, like.source, of=like.of))
-        return out
-
-    def keep(self, eq: Equation) -> None:
-        """Add an equation of the old program, on the new atoms."""
-        if not self.replaced.keys().isdisjoint(eq.inputs):
-            eq = replace(eq, inputs=tuple(map(self.now, eq.inputs)))
-        self.add(eq)
-
-    def done(self) -> Program:
-        """Return the new program."""
-        old = self.program
-        outputs = tuple(map(self.now, old.outputs))
-        return validate(Program(old.inputs, tuple(self.equations), outputs, old.name, old.notes))
 
 
 def uses(program: Program) -> Counter[Atom]:

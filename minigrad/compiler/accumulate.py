@@ -16,8 +16,8 @@ import numpy as np
 
 from minigrad.op import OPS
 from minigrad.program import Atom, Const, Equation, Program, Var
+from minigrad.rewriter import Rewriter
 from minigrad.rules.index import getitem, scatter
-from minigrad.simplify import Rewriter
 
 __all__ = ["join_pieces"]
 

@@ -8,9 +8,10 @@ import numpy as np
 
 from minigrad.op import OPS
 from minigrad.program import Atom, Const, Equation, Program, Var
+from minigrad.rewriter import Rewriter
 from minigrad.rules.index import cast, gather, getitem, scatter
 from minigrad.shapes import normal_axes
-from minigrad.simplify import CONJ, DIVIDE, MULTIPLY, NEGATIVE, REAL, RESHAPE, RESHAPING, Rewriter, permutation, uses
+from minigrad.simplify import CONJ, DIVIDE, MULTIPLY, NEGATIVE, REAL, RESHAPE, RESHAPING, permutation, uses
 from minigrad.slices import as_index, in_full
 
 __all__ = ["matrices"]

@@ -13,8 +13,9 @@ import numpy as np
 
 from minigrad.op import OPS
 from minigrad.program import Atom, Const, Equation, Program, Var
+from minigrad.rewriter import Rewriter
 from minigrad.rules.index import assign, getitem, scatter
-from minigrad.simplify import ADD, Rewriter, permutation, uses
+from minigrad.simplify import ADD, permutation, uses
 from minigrad.slices import are_apart, composed, same
 
 __all__ = ["parts"]

@@ -10,6 +10,7 @@ import numpy as np
 from minigrad.emit.algebra import Number, Product, exact
 from minigrad.op import OPS, Op
 from minigrad.program import Atom, Const, Equation, Program, Var
+from minigrad.rewriter import Rewriter
 from minigrad.simplify import (
     ADD,
     BROADCAST,
@@ -20,7 +21,6 @@ from minigrad.simplify import (
     POWER,
     RESHAPE,
     SUBTRACT,
-    Rewriter,
     uses,
 )
 

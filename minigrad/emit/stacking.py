@@ -6,7 +6,7 @@ import numpy as np
 
 from minigrad.op import OPS, Op
 from minigrad.program import Equation, Program
-from minigrad.simplify import Rewriter
+from minigrad.rewriter import Rewriter
 
 __all__ = ["stack", "stacks"]
 

@@ -15,8 +15,9 @@ from minigrad.emit.algebra import Product, exact, merged
 from minigrad.emit.building import MEAN, SUM
 from minigrad.op import OPS
 from minigrad.program import Atom, Const, Equation, Program
+from minigrad.rewriter import Rewriter
 from minigrad.shapes import Shape, kept_shape, normal_axes, reduced_count
-from minigrad.simplify import ADD, BROADCAST, DIVIDE, MULTIPLY, NEGATIVE, RESHAPING, SUBTRACT, Rewriter
+from minigrad.simplify import ADD, BROADCAST, DIVIDE, MULTIPLY, NEGATIVE, RESHAPING, SUBTRACT
 
 __all__ = ["without_vanishing_sums"]
 
