@@ -44,7 +44,8 @@ class Rewriter:
     def add(self, eq: Equation) -> None:
         """Add an equation."""
         self.equations.append(eq)
-        self.made.update(dict.fromkeys(eq.outs, eq))
+        for out in eq.outs:
+            self.made[out] = eq
 
     def emit(self, op: Op, inputs: tuple[Atom, ...], out: Var, like: Equation, **params: Any) -> Var:
         """Add an equation for `out` that stands where another stood."""

@@ -49,7 +49,7 @@ def share(program: Program) -> Program:
         elif eq.several or eq.op.kind == "effect":
             r.keep(eq)
         else:
-            key = (eq.op, tuple(map(_key, inputs)), repr(sorted(eq.params.items())))
+            key = (eq.op, tuple(map(_key, inputs)), repr(sorted(eq.params.items())) if eq.params else "")
             if key in seen:
                 r.let(out, seen[key])
             else:

@@ -223,7 +223,7 @@ class _Grouping:
         a.equations = [*b.equations, *a.equations]
         a.needed |= b.needed
         _add_needs(self.groups, home, b.needs)
-        for g in self.groups:
+        for g in self.groups if b.needed else ():
             if g.needs >> other & 1:
                 g.needs = g.needs & ~(1 << other) | 1 << home | a.needs
         b.equations, b.needs, b.domain = [], 0, None
