@@ -46,7 +46,7 @@ def plain(x: Any) -> Any:
 
 
 def memory(x: Any) -> Any:
-    """Return the data below all levels of recording for its layout only: a trace may not have computed it yet."""
+    """Return the array below all levels of recording, for its layout: a trace may not have written numbers into it."""
     while isinstance(x, Recorded):
         if x._base is not None and x._version != x._base._version:
             x._refresh()

@@ -22,7 +22,6 @@ from minigrad.errors import (
     SourceLine,
     here,
     parameter_names,
-    source_line,
     user_frame,
 )
 from minigrad.fingerprint import fingerprint
@@ -32,10 +31,10 @@ from minigrad.program import Atom, Const, Equation, Program, Var, validate, with
 from minigrad.rules.index import assign, gather
 from minigrad.shapes import shape_of
 from minigrad.slices import is_whole
-from minigrad.tape import NEW_TAPE, Node, Observer, Tape
+from minigrad.tape import Tape
 from minigrad.tensor import Tensor, dtype_of, plain
 
-__all__ = ["Trace", "adjoint_program", "name_of", "parameter_names", "trace"]
+__all__ = ["Trace", "arrays_as_inputs", "name_of", "parameter_names", "trace", "trace_tree"]
 
 
 class Trace(Tape):
@@ -125,7 +124,7 @@ class Trace(Tape):
         return self.lifted[id(x)][0]
 
     def record(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """Compute an op and note it as an equation."""
+        """Note an op as an equation, and return a Tensor that stands for its result."""
         if op.kind == "call":  # of plain NumPy code: a checkpoint
             return params["call"].forward(inputs)
         if self.any_values and _is_search(op, inputs):
@@ -140,7 +139,7 @@ class Trace(Tape):
         atoms = tuple(self.atom(x) for x in inputs)
         params = {name: self.plain_parameter(value) for name, value in params.items()}
         values = [x._value if isinstance(x, Recorded) else x for x in inputs]
-        if self.any_values:
+        if self.any_values:  # of which these are an example that may not be needed
             out, later = self.deferred.compute(op, atoms, values, params)
         else:
             out, later = op.function(*values, **params), False
@@ -235,7 +234,7 @@ def _is_search(op: Op, inputs: tuple[Any, ...]) -> bool:
     return op.kind == "search" or (op is OPS[np.where] and len(inputs) == 1)
 
 
-def _arrays_as_inputs(tape: Trace, args: Any, names: Sequence[str]) -> list[Any]:
+def arrays_as_inputs(tape: Trace, args: Any, names: Sequence[str]) -> list[Any]:
     """Return the arguments with a Tensor of the trace in place of each array."""
     wrapped = []
     for argument, name in zip(args, names, strict=True):
@@ -290,7 +289,7 @@ def trace_tree(
     """
     tape = Trace(name_of(f), any_values)
     names = parameter_names(f, len(args))
-    arguments = _arrays_as_inputs(tape, args, names)
+    arguments = arrays_as_inputs(tape, args, names)
     before = [[(x, x._slot if isinstance(x, Tensor) else None) for x in tree.leaves(a)] for a in arguments]
     with tape.names.watching() if every_name else nullcontext():
         out = f(*arguments)
@@ -300,107 +299,9 @@ def trace_tree(
     return tape.program(leaves), structure
 
 
-def adjoint_program(
-    f: Callable[..., Any], *args: Any, wrt: Sequence[int] | None = None, **kwargs: Any
-) -> tuple[Program, Program]:
-    """Return the Programs of a function and of its adjoint, for arguments like these.
-
-    The adjoint's inputs are the gradient of the result, then the arrays of the arguments, then those of the keyword
-    arguments; it computes the forward values it needs again. Its outputs are the gradients of the positional
-    arguments `wrt` (by default those with float arrays). Variables have the names of the user's code, and the gradient
-    of `scores` is called `dscores`.
-
-    The notes of both: "reads", the values that Python code looked at; "result", the structure of the result; and
-    "gradients", which variable is the gradient of which; "replaced", which variable stands for another.
-    """
-    from minigrad.custom import is_differentiable
-    from minigrad.transforms import vjp
-
-    wrt = [i for i, a in enumerate(args) if is_differentiable(a)] if wrt is None else list(wrt)
-    tape = Trace(name_of(f), any_values=False)
-    found: dict[Var, Var] = {}
-    arguments = _arrays_as_inputs(tape, args, parameter_names(f, len(args)))
-    keywords = dict(zip(kwargs, _arrays_as_inputs(tape, kwargs.values(), list(kwargs)), strict=True))
-
-    def on_tensors(*differentiated: Any) -> Any:
-        whole = list(arguments)
-        for i, tensors in zip(wrt, differentiated, strict=True):
-            whole[i] = tensors
-        return f(*whole, **keywords)
-
-    token = NEW_TAPE.set(lambda: _WatchedTape(tape, found))
-    try:
-        with tape.names.watching():
-            out, pull = vjp(on_tensors, *(arguments[i] for i in wrt))
-        results, structure = tree.flatten(out)
-        forward = tape.program(results)
-        if len(results) == 1 and isinstance(var := forward.outputs[0], Var) and (var.name is None or var.weak):
-            var.name, var.weak = "out", True
-        n_inputs = len(tape.inputs)
-        gs = [np.ones(shape_of(x), dtype_of(x)) for x in results]
-        seeds = [tape.input(g, "g" if len(gs) == 1 else f"g{i}") for i, g in enumerate(gs)]
-        tape.inputs = tape.inputs[n_inputs:] + tape.inputs[:n_inputs]
-        gradients = pull(tree.unflatten(structure, seeds))
-    finally:
-        NEW_TAPE.reset(token)
-    outputs = tree.leaves(gradients)
-    inputs = [x for i in wrt for x in tree.leaves(arguments[i])]
-    for gradient, x in zip(outputs, inputs, strict=True):
-        if isinstance(gradient, Tensor) and isinstance(x, Tensor):
-            var = tape.vars[gradient._slot]
-            if var not in tape.inputs:
-                var.name, var.weak = f"d{tape.vars[x._slot].name}", False
-    backward = tape.program(outputs)
-    notes = {"reads": tape.reads, "result": structure, "gradients": found, "replaced": dict(tape.copies())}
-    forward = Program(forward.inputs, forward.equations, forward.outputs, forward.name, notes)
-    return forward, Program(backward.inputs, backward.equations, backward.outputs, f"{forward.name}_adjoint", notes)
-
-
 def name_of(f: Callable[..., Any]) -> str:
     """Return what a function is called; "f" if it has no name."""
     while isinstance(f, functools.partial):
         f = f.func
     name = getattr(f, "__name__", "f")
     return name if name.isidentifier() else "f"
-
-
-class _WatchedTape(Tape, Observer):
-    """A tape below which a trace lies, and which tells that trace what the values of its backward pass are."""
-
-    def __init__(self, trace: Trace, gradients: dict[Var, Var]) -> None:
-        super().__init__()
-        self.observer = self
-        self.trace = trace
-        self.vars: dict[int, Var] = {}
-        self.gradients = gradients
-
-    def record(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """Record, and note which variable of the trace each slot is."""
-        if self.trace.of is None:  # in the forward pass
-            inputs = tuple(
-                self.trace.lift(x) if isinstance(x, np.ndarray) and x.ndim and x.dtype.kind in "fc" else x
-                for x in inputs
-            )
-        out = super().record(op, inputs, params)
-        for result in out if isinstance(out, tuple) else (out,):
-            if isinstance(result, Tensor) and result._tape is self and isinstance(result._value, Tensor):
-                self.vars[result._slot] = self.trace.vars[result._value._slot]
-        return out
-
-    def backward(self, seeds: dict[int, Any], release: bool) -> list[Any]:
-        """Walk backwards; what the trace records meanwhile is the adjoint of something."""
-        before = self.trace.line, self.trace.of
-        try:
-            return super().backward(seeds, release)
-        finally:
-            self.trace.line, self.trace.of = before
-
-    def arrived(self, node: Node, g: Any) -> None:
-        """Note what the next equations are the adjoint of, and name the gradient: dscores for that of scores."""
-        self.trace.line, self.trace.of = source_line(node.code, node.instruction), node.op
-        if isinstance(g, Tensor) and g._tape is self.trace and node.slot in self.vars:
-            var, forward = self.trace.vars[g._slot], self.vars[node.slot]
-            self.gradients.setdefault(var, forward)
-            if forward.name and var not in self.trace.inputs and (var.name is None or (var.weak and not forward.weak)):
-                var.name, var.weak = f"d{forward.name}", forward.weak
-                self.gradients[var] = forward

@@ -21,8 +21,8 @@ LAYERS = {
     "minigrad": [
         "errors", "shapes", "slices", "tree", "fingerprint", "op", "special", "zero", "require", "rules", "leaving",
         "protocol", "views", "tensor", "array", "tape", "transforms", "custom", "jacobians", "program", "deferred",
-        "names", "trace", "debug", "rewriter", "simplify", "commandline", "emit", "compiler", "check",
-        "testing", "__main__", "__init__",
+        "names", "trace", "adjoint", "debug", "rewriter", "simplify", "commandline", "emit", "compiler",
+        "check", "testing", "__main__", "__init__",
     ],
     "minigrad_nn": [
         "layers", "masks", "rope", "attention", "tiled", "adjoints", "model", "init", "schedule", "optim", "tokenizer",

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import minigrad
+from minigrad.adjoint import adjoint_program
 from minigrad.errors import ControlFlowError, CutGraphError
 from minigrad.op import OPS
 from minigrad.program import Const
 from minigrad.simplify import permutation
-from minigrad.trace import adjoint_program, name_of, parameter_names, trace
+from minigrad.trace import name_of, parameter_names, trace
 
 rng = np.random.default_rng(11)
 MATRIX = rng.normal(size=(4, 3))

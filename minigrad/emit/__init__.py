@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from minigrad.adjoint import adjoint_program
 from minigrad.custom import is_differentiable
 from minigrad.emit.source import Emitted, write_adjoint, write_forward
 from minigrad.emit.stacking import stacks
 from minigrad.emit.tidy import tidy as tidied
 from minigrad.errors import SourceLine, user_frame
 from minigrad.simplify import simplify
-from minigrad.trace import adjoint_program
 
 __all__ = ["Emitted", "adjoint_function", "adjoint_source", "emit_adjoint", "emit_forward", "forward_source"]
 
