@@ -62,7 +62,14 @@ def where_and_casts(x):
     return y, y * 2, y > np.float64(0), np.add(y, True), np.clip(y, None, 0.5), np.power(y, 2)
 
 
-@pytest.mark.parametrize("f", [chain, through_what_is_let_go, indexed, where_and_casts])
+def reductions(x):
+    y = np.exp(x)[None]
+    none = y[:, :0]
+    whole = np.sum(y), np.max(y, axis=()), np.all(y), np.prod(none, axis=1)
+    return *whole, np.sum(y, axis=(0, -1)), np.mean(y.T, axis=1, keepdims=True), np.sum(y, axis=1, where=y > 1)
+
+
+@pytest.mark.parametrize("f", [chain, reductions, through_what_is_let_go, indexed, where_and_casts])
 def test_what_is_looked_at_is_what_numpy_computes(f):
     for got, wanted in zip(seen(f, MATRIX), f(MATRIX), strict=True):
         np.testing.assert_array_equal(got, wanted)
