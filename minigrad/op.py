@@ -46,18 +46,18 @@ Bind = Callable[..., tuple[tuple[Any, ...], dict[str, Any]]]
 class Recorded:
     """What an op knows of a Tensor: its value, the tape it is recorded on, and its slot there (-1: a constant).
 
-    A Tensor that is a view of another also has that other (`_base`), the steps that lead to it, and the version of
+    A Tensor that is a view of another also has that other (`_base`), the link that leads to it, and the version of
     the base that it was made from.
     """
 
-    __slots__ = ("_base", "_foreign", "_slot", "_steps", "_tape", "_value", "_version")
+    __slots__ = ("_base", "_foreign", "_link", "_slot", "_tape", "_value", "_version")
 
     _value: Any
     _tape: Any
     _slot: int
     _foreign: bool  # the value's memory is visible to the user, who might overwrite it
     _base: Recorded | None
-    _steps: tuple[tuple[Op, dict[str, Any]], ...]
+    _link: Any
     _version: int
 
     def _refresh(self) -> None:
@@ -157,6 +157,10 @@ class Op:
 
     def __call__(self, *inputs: Any, **params: Any) -> Any:
         """Compute the value; if an input is a Tensor, record it on the innermost tape among the inputs."""
+        return self.apply(inputs, params)
+
+    def apply(self, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Do the same for arguments that have been put together already."""
         tape = None
         for x in inputs:
             if isinstance(x, Recorded):
@@ -192,12 +196,15 @@ def parameters(function: Callable[..., Any]) -> dict[str, Any]:
 def leading(n: int, names: list[str]) -> Bind:
     """Return a `bind` for a function whose first n parameters are the inputs."""
 
+    rest = names[n:]
+
     def bind(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        inputs = args[:n]
-        if len(inputs) < n:
-            inputs += tuple(kwargs.pop(name) for name in names[len(inputs) : n] if name in kwargs)
-        kwargs.update(zip(names[n:], args[n:], strict=False))
-        return inputs, kwargs
+        if len(args) == n:
+            return args, kwargs
+        if len(args) > n:
+            kwargs.update(zip(rest, args[n:], strict=False))
+            return args[:n], kwargs
+        return args + tuple(kwargs.pop(name) for name in names[len(args) : n] if name in kwargs), kwargs
 
     return bind
 

@@ -21,7 +21,7 @@ from minigrad.op import COMPOSITES, OPS, Op, Recorded
 from minigrad.rules import index as indexing
 from minigrad.rules.unsupported import METHODS
 from minigrad.shapes import shape_of
-from minigrad.views import is_already_there, joined, written
+from minigrad.views import is_already_there, steps_to, written
 
 __all__ = ["Tensor", "dtype_of", "plain", "trace_below"]
 
@@ -65,14 +65,16 @@ def trace_below(x: Any) -> Any:
 
 def _owner(x: Any) -> Any:
     """Return the array that owns the memory of x, or None for a scalar."""
-    x = memory(x)
-    if not isinstance(x, np.ndarray):
-        return None
-    while x.base is not None:
-        # np.lib.stride_tricks puts an object of its own between a view and its base.
-        base = x.base if isinstance(x.base, np.ndarray) else getattr(x.base, "base", None)
+    if type(x) is not np.ndarray:
+        x = memory(x)
+        if not isinstance(x, np.ndarray):
+            return None
+    while (base := x.base) is not None:
         if not isinstance(base, np.ndarray):
-            break
+            # np.lib.stride_tricks puts an object of its own between a view and its base.
+            base = getattr(base, "base", None)
+            if not isinstance(base, np.ndarray):
+                break
         x = base
     return x
 
@@ -104,17 +106,18 @@ class Tensor(Recorded):
         """Note that this Tensor is a view of `source`, if their arrays share memory."""
         owner = _owner(self._value)
         if owner is not None and owner is _owner(source._value):
-            base = source if source._base is None else source._base
-            self._base = base
-            self._steps = ((op, params),) if base is source else joined(base, source._steps, op, params)
-            self._version = base._version
+            if source._base is None:
+                self._base, self._link = source, (None, op, params)
+            else:
+                self._base, self._link = source._base, (source._link, op, params)
+            self._version = self._base._version
             self._foreign = source._foreign
 
     def _refresh(self) -> None:
         """Look at the base again: it was written to."""
         base = self._base
         view: Any = base
-        for op, params in self._steps:
+        for op, params in steps_to(base, self._link):
             view = op(view, **params)
         self._become(view)
         self._version = base._version  # type: ignore[union-attr]
@@ -143,13 +146,13 @@ class Tensor(Recorded):
                 "rng.shuffle swaps the rows of what it takes for a sequence through views, and loses some; "
                 "write t[rng.permutation(len(t))]",
             )
-        base, steps = (self, ()) if self._base is None else (self._base, self._steps)
+        base, link = (self, None) if self._base is None else (self._base, self._link)
         if base.dtype.kind == "c" and self.dtype.kind != "c":  # type: ignore[attr-defined]
             raise protocol.unsupported(
                 "writing to the real or imaginary part", "write the whole number: t[...] = new + 1j * t.imag"
             )
-        if not is_already_there(value, base, steps, index):
-            base._become(written(base, steps, index, value))  # type: ignore[attr-defined]
+        if not is_already_there(value, base, link, index):
+            base._become(written(base, steps_to(base, link), index, value))  # type: ignore[attr-defined]
             base._version += 1
 
     def _in_place(self, op: Op, other: Any) -> Tensor:
@@ -181,7 +184,10 @@ class Tensor(Recorded):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return shape_of(self._value)
+        try:
+            return self._value.shape  # type: ignore[no-any-return]
+        except AttributeError:  # a Python number
+            return ()
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -254,8 +260,8 @@ class Tensor(Recorded):
     # --- the two protocols ----------------------------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if not kwargs and method == "__call__" and ufunc in OPS:
-            return OPS[ufunc](*inputs)
+        if not kwargs and method == "__call__" and (op := OPS.get(ufunc)) is not None:
+            return op.apply(inputs, {})
         return protocol.call_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -340,8 +346,8 @@ class Tensor(Recorded):
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
         """As `numpy.ndarray.reshape`: the shape as a tuple or as separate arguments."""
         shape = shape[0] if len(shape) == 1 else shape
-        keywords = {} if copy is None else {"copy": copy}
-        return numpy.reshape(self, shape, order=order, **keywords)
+        keywords = {"order": order} if copy is None else {"order": order, "copy": copy}
+        return protocol.call_function(np.reshape, (self, shape), keywords)
 
     def transpose(self, *axes: Any) -> Any:
         """As `numpy.ndarray.transpose`: the axes as a tuple or as separate arguments."""
@@ -425,12 +431,13 @@ def _compiled_code_assigns() -> bool:
 
 def _operator(ufunc: np.ufunc, name: str) -> None:
     op = OPS[ufunc]
+    apply = op.apply
 
     def forward(self: Tensor, other: Any) -> Any:
-        return NotImplemented if _leaves_alone(other) else op(self, other)
+        return NotImplemented if _leaves_alone(other) else apply((self, other), {})
 
     def reflected(self: Tensor, other: Any) -> Any:
-        return NotImplemented if _leaves_alone(other) else op(other, self)
+        return NotImplemented if _leaves_alone(other) else apply((other, self), {})
 
     def in_place(self: Tensor, other: Any) -> Any:
         return self._in_place(op, other)

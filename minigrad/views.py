@@ -11,10 +11,28 @@ from minigrad.rules.index import assign, getitem, is_basic, split_index
 from minigrad.shapes import shape_of
 from minigrad.slices import composed
 
-__all__ = ["Step", "is_already_there", "joined", "written"]
+__all__ = ["Link", "Step", "is_already_there", "steps_to", "written"]
 
 Step = tuple[Op, dict[str, Any]]
 """An op that gives a view, and its parameters."""
+
+Link = tuple["Link | None", Op, dict[str, Any]]
+"""How a view was made: the link of what it is a view of (None: of the base), the op, and its parameters.
+
+Views are made often and written to rarely, so that the steps are put together when they are needed.
+"""
+
+
+def steps_to(base: Any, link: Link | None) -> tuple[Step, ...]:
+    """Return the steps that lead from a base to a view."""
+    made: list[Step] = []
+    while link is not None:
+        link, op, params = link
+        made.append((op, params))
+    steps: tuple[Step, ...] = ()
+    for op, params in reversed(made):
+        steps = joined(base, steps, op, params)
+    return steps
 
 
 def joined(base: Any, steps: tuple[Step, ...], op: Op, params: dict[str, Any]) -> tuple[Step, ...]:
@@ -66,11 +84,9 @@ def _written_at(base: Any, steps: tuple[Step, ...], index: Any, value: Any) -> A
     return assign(base, value, *map(np.asarray, where), index=split_index(tuple(where))[0])
 
 
-def is_already_there(value: Any, base: Any, steps: tuple[Step, ...], index: Any) -> bool:
+def is_already_there(value: Any, base: Any, link: Link | None, index: Any) -> bool:
     """Tell whether a value is the very view it is assigned to: the second half of `t[i] += x` changes nothing."""
     if getattr(value, "_base", None) is not base or not is_basic(index):
         return False
-    *before, (op, params) = value._steps
-    *wanted, (_, last) = joined(base, steps, getitem, {"index": index})
-    same = len(before) == len(wanted) and all(a is b for a, b in zip(before, wanted, strict=True))
-    return same and op is getitem and bool(params["index"] == last["index"])
+    before, op, params = value._link
+    return before is link and op is getitem and bool(params["index"] == index)
