@@ -126,7 +126,17 @@ class SourceLine:
 
 _SCIPY = str(Path(numpy.__file__).parents[1] / "scipy") + os.sep
 _OURS = (str(Path(__file__).parent) + os.sep, str(Path(numpy.__file__).parent) + os.sep, _SCIPY)
-_internal: dict[str, bool] = {}  # by file name: looked up for every recorded op, so the answer is remembered
+
+
+class _Internal(dict[str, bool]):
+    """Whether a file is internal, by its name: looked up for every recorded op, so the answer is remembered."""
+
+    def __missing__(self, file: str) -> bool:
+        internal = self[file] = file.startswith(_OURS) or file.startswith("<__array_function__")
+        return internal
+
+
+_internal = _Internal()
 
 
 def user_frame(depth: int = 1) -> FrameType | None:
@@ -135,17 +145,14 @@ def user_frame(depth: int = 1) -> FrameType | None:
     `depth` is how many frames can be passed over unseen, as in `sys._getframe`.
     """
     frame: FrameType | None = sys._getframe(depth)
-    while frame is not None and is_internal(frame.f_code.co_filename):
+    while frame is not None and _internal[frame.f_code.co_filename]:
         frame = frame.f_back
     return frame
 
 
 def is_internal(file: str) -> bool:
     """Tell whether a file belongs to minigrad, NumPy or SciPy."""
-    internal = _internal.get(file)
-    if internal is None:
-        internal = _internal[file] = file.startswith(_OURS) or file.startswith("<__array_function__")
-    return internal
+    return _internal[file]
 
 
 def source_line(code: CodeType | None, instruction: int) -> SourceLine | None:

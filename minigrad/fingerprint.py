@@ -1,6 +1,6 @@
 """A number that changes when an array does: how the tape notices that an array was overwritten."""
 
-from typing import Any
+from types import CodeType
 
 import numpy as np
 
@@ -48,8 +48,10 @@ def check_again() -> None:
     _user_code_runs[0] += 1
 
 
-def check_guards(guards: list[Guard], checked: dict[int, int], node: Any) -> None:
-    """Raise if an array is no longer what the op of a node used.
+def check_guards(
+    guards: list[Guard], checked: dict[int, int], op: str, code: CodeType | None, instruction: int
+) -> None:
+    """Raise if an array is no longer what an op used: the op of this name, called at this place.
 
     `checked` has the fingerprints taken before in this backward pass, by identity of the array.
     """
@@ -62,8 +64,8 @@ def check_guards(guards: list[Guard], checked: dict[int, int], node: Any) -> Non
             now = checked[id(array)] = fingerprint(array)
         if now != mark:
             raise OverwrittenError(
-                f"an array that {node.op.name} used as {name.lstrip('*')!r} ({array.dtype} {array.shape}) was "
+                f"an array that {op} used as {name.lstrip('*')!r} ({array.dtype} {array.shape}) was "
                 "overwritten between the forward and the backward pass, so its gradient would be wrong.\n"
-                f"  used at   {source_line(node.code, node.instruction)}\n"
+                f"  used at   {source_line(code, instruction)}\n"
                 "  fix       write to a copy (array.copy()), or compute with new arrays instead of in place"
             )

@@ -31,7 +31,7 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
                 raise unsupported(f"{op.name}(..., {name}=Tensor)", f"{name} is not differentiated")
             if isinstance(value, (list, np.ndarray)):
                 params[name] = copy.deepcopy(value)  # so that later changes do not matter
-        result = op(*inputs, **params)
+        result = op.apply(inputs, params)
     elif function in COMPOSITES:
         args, out = _without_out(function, args, kwargs)
         result = COMPOSITES[function](*args, **kwargs)

@@ -29,8 +29,10 @@ def normal_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
 
 def kept_shape(shape: Shape, axis: Axis) -> Shape:
     """Return the shape of a reduction with `keepdims=True`."""
-    axes = normal_axes(axis, len(shape))
-    return tuple(1 if i in axes else n for i, n in enumerate(shape))
+    kept = list(shape)
+    for i in normal_axes(axis, len(shape)):
+        kept[i] = 1
+    return tuple(kept)
 
 
 def reduced_count(shape: Shape, axis: Axis) -> int:

@@ -226,7 +226,7 @@ class Generated:
     def _rewired(self, change: Callable[[Node], Node]) -> Iterator[None]:
         """Within this context the tape has changed nodes, and nothing is observed."""
         nodes, observer = list(self.tape.nodes), self.tape.observer
-        self.tape.nodes[:] = map(change, nodes)
+        self.tape.nodes[:] = [change(Node(*node)) for node in nodes]
         self.tape.observer = None
         try:
             yield

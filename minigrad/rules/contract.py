@@ -11,7 +11,7 @@ from minigrad.shapes import shape_of
 def flat(x):
     """Return x as a matrix: all axes but the last become one."""
     *leading, last = shape_of(x)
-    return np.reshape(x, (prod(leading), last))
+    return x.reshape((prod(leading), last))
 
 
 def matmul_left_adjoint(g, x_shape, y):
@@ -21,8 +21,8 @@ def matmul_left_adjoint(g, x_shape, y):
     if len(x_shape) == 1:
         return np.matmul(y, np.expand_dims(g, -1))[..., 0]
     if np.ndim(y) == 2 and len(x_shape) > 2:
-        return np.reshape(np.matmul(flat(g), np.transpose(y)), x_shape)
-    return np.matmul(g, np.swapaxes(y, -1, -2))
+        return np.matmul(flat(g), y.T).reshape(x_shape)
+    return np.matmul(g, y.swapaxes(-1, -2))
 
 
 def matmul_right_adjoint(g, x, y_shape):
@@ -32,8 +32,8 @@ def matmul_right_adjoint(g, x, y_shape):
     if np.ndim(x) == 1:
         return np.expand_dims(x, -1) * np.expand_dims(g, -2)
     if len(y_shape) == 2:
-        return np.matmul(np.transpose(flat(x)), flat(g))
-    return np.matmul(np.swapaxes(x, -1, -2), g)
+        return np.matmul(flat(x).T, flat(g))
+    return np.matmul(x.swapaxes(-1, -2), g)
 
 
 define(np.matmul, "x y", matmul_left_adjoint, matmul_right_adjoint)

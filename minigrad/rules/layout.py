@@ -19,10 +19,10 @@ def _reshape_bind(a, shape=None, order="C", *, newshape=None, copy=None):
 reshape = define(
     np.reshape,
     "a",
-    lambda g, a_shape, order: np.reshape(g, a_shape, order=order),
+    lambda g, a_shape, order: g.reshape(a_shape, order=order),
     kind="view",
     bind=_reshape_bind,
-    call=lambda a, *, shape, order="C", **copy: np.reshape(a, shape, order=order, **copy),
+    call=lambda a, *, shape, order="C", **copy: np.asarray(a).reshape(shape, order=order, **copy),
 )
 ravel = Op(
     np.ravel, "a", (lambda g, a_shape, order: np.reshape(g, a_shape, order=order),), "np.ravel", kind="view"

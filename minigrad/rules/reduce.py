@@ -18,11 +18,10 @@ def reduction(*functions, inputs="x where", adjoints, kind=None):
         names = list(inspect.signature(function).parameters)
 
         def bind(*args, names=names, **kwargs):
-            params = {
-                k: v
-                for k, v in (dict(zip(names, args, strict=False)) | kwargs).items()
-                if v is not np._NoValue
-            }
+            params = dict(zip(names, args, strict=False))
+            params.update(kwargs)
+            for name in [name for name, value in params.items() if value is np._NoValue]:
+                del params[name]
             given = [params.pop(names[0]), params.pop("where", True)]
             if "mean" in inputs:
                 given.append(params.pop("mean", None))
@@ -40,7 +39,7 @@ def reduction(*functions, inputs="x where", adjoints, kind=None):
 
 def spread(g, x_shape, axis):
     """Return the gradient of a reduction's result with its axes back as length 1, ready to broadcast."""
-    return np.reshape(g, kept_shape(x_shape, axis))
+    return g.reshape(kept_shape(x_shape, axis))
 
 
 def chosen(value, where):
