@@ -27,7 +27,7 @@ def fingerprint(array: np.ndarray) -> int:
     if array.dtype.hasobject:
         return hash(tuple(map(id, array.ravel().tolist())))
     if array.nbytes <= 1 << 16:  # below, hashing is faster than the calls of NumPy that follow
-        return hash(array.tobytes())
+        return hash(array.tobytes("A"))
     data = np.ascontiguousarray(array.T if array.flags.f_contiguous else array).reshape(-1).view(np.uint8)
     words = data[: data.size - data.size % 8].view(np.uint64)
     sums = []

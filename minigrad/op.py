@@ -129,7 +129,7 @@ class Op:
         Turns the arguments of a call into `(inputs, params)`; by default, the leading ones are the inputs.
     """
 
-    __slots__ = ("adjoints", "bind", "function", "inputs", "kind", "name", "rules", "variadic")
+    __slots__ = ("adjoints", "bind", "function", "inputs", "keeps", "kind", "name", "rules", "variadic")
 
     def __init__(
         self,
@@ -153,6 +153,7 @@ class Op:
         if defaults is None:
             defaults = {n: None if d is np._NoValue else d for n, d in signature.items()}
         self.rules = tuple(None if a is None else Rule(a, self.inputs, defaults) for a in adjoints)
+        self.keeps = any(rule is not None and rule.arrays for rule in self.rules)  # an adjoint needs an input whole
         self.bind = bind or leading(len(self.inputs), list(signature))
 
     def __call__(self, *inputs: Any, **params: Any) -> Any:

@@ -126,7 +126,7 @@ class Tape:
                 parents.append((slot, rule, rule.fetch(values, out, params, i)))
         if not parents:
             return self._constant(out, op, inputs, values, params, foreign)
-        guards = self._guards(op, inputs, values, parents) if foreign else None
+        guards = self._guards(op, inputs, values, parents) if foreign and op.keeps else None
         if not self.suspicious and op in MAKES_NAN:
             self.suspicious = has_nan(plain(out))
         frame = user_frame(4)  # past record, Op.apply and the operator or protocol method
@@ -267,7 +267,12 @@ def _reachable(out: Any, values: list[Any]) -> bool:
     """Tell whether the user, who can reach the memory of some inputs, may reach that of a result with them."""
     if not isinstance(out, np.ndarray):
         return isinstance(out, Recorded) and out._foreign
-    return out.base is not None or any(out is value for value in values)
+    if out.base is not None:
+        return True
+    for value in values:  # not any(...), which costs as much as recording an op may
+        if out is value:
+            return True
+    return False
 
 
 def as_dtype(gradient: Any, dtype: np.dtype[Any]) -> Any:

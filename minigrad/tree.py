@@ -259,8 +259,10 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     first, structure_ = flatten(tree)
     others = []
     for other in rest:
-        below, other_structure = flatten(other)
-        check_same(structure_, other_structure, "tree.map")
+        below = leaves_of(structure_, other)
+        if below is None:
+            below, other_structure = flatten(other)
+            check_same(structure_, other_structure, "tree.map")
         others.append(below)
     return unflatten(structure_, [f(*group) for group in zip(first, *others, strict=True)])
 

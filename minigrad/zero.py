@@ -64,11 +64,17 @@ MAKES_NAN = frozenset(
 """Ops that make NaN out of ordinary numbers. A tape on which one did looks at every gradient, for 0 * NaN."""
 
 
+_SMALL = 1 << 12
+
+
 def has_nan(x: Any) -> bool:
     """Tell whether an array has a NaN in it: one pass over the memory, and no warning."""
     if not isinstance(x, np.ndarray):
         return bool(x != x)  # NaN alone is not itself
     if not x.size:
         return False
+    if x.size <= _SMALL and x.flags.c_contiguous:
+        x = x.item(x.argmax())  # which takes NaN for the largest, and starts in half the time that a reduction takes
+        return bool(x != x)
     least = np.minimum.reduce(x, axis=None)
     return bool(least != least)

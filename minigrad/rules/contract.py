@@ -16,11 +16,11 @@ def flat(x):
 
 def matmul_left_adjoint(g, x_shape, y):
     """g y^T; for one matrix y and a batch of g, as one product."""
-    if np.ndim(y) == 1:
+    if y.ndim == 1:
         return np.expand_dims(g, -1) * y
     if len(x_shape) == 1:
         return np.matmul(y, np.expand_dims(g, -1))[..., 0]
-    if np.ndim(y) == 2 and len(x_shape) > 2:
+    if y.ndim == 2 and len(x_shape) > 2:
         return np.matmul(flat(g), y.T).reshape(x_shape)
     return np.matmul(g, y.swapaxes(-1, -2))
 
@@ -28,8 +28,8 @@ def matmul_left_adjoint(g, x_shape, y):
 def matmul_right_adjoint(g, x, y_shape):
     """x^T g. With one matrix y for a batch, the batch is folded before the product, not summed after it."""
     if len(y_shape) == 1:
-        return np.sum(x * np.expand_dims(g, -1), axis=tuple(range(np.ndim(x) - 1)))
-    if np.ndim(x) == 1:
+        return np.sum(x * np.expand_dims(g, -1), axis=tuple(range(x.ndim - 1)))
+    if x.ndim == 1:
         return np.expand_dims(x, -1) * np.expand_dims(g, -2)
     if len(y_shape) == 2:
         return np.matmul(flat(x).T, flat(g))

@@ -49,12 +49,12 @@ def ravel_in_order(a, order="C"):
 
 def transpose_adjoint(g, axes):
     """Permute back."""
-    return np.transpose(g, None if axes is None else inverse_permutation(axes))
+    return g.transpose(None if axes is None else inverse_permutation(axes))
 
 
 define(np.transpose, "a", transpose_adjoint, kind="view")
 define(np.matrix_transpose, "x", lambda g: np.matrix_transpose(g), kind="view")
-define(np.swapaxes, "a", lambda g, axis1, axis2: np.swapaxes(g, axis1, axis2), kind="view")
+define(np.swapaxes, "a", lambda g, axis1, axis2: g.swapaxes(axis1, axis2), kind="view")
 define(np.moveaxis, "a", lambda g, source, destination: np.moveaxis(g, destination, source), kind="view")
 define(np.squeeze, "a", lambda g, a_shape: np.reshape(g, a_shape), kind="view")
 define(np.expand_dims, "a", lambda g, a_shape: np.reshape(g, a_shape), kind="view")
