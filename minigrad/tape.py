@@ -16,19 +16,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minigrad.errors import DtypeError, MissingAdjoint, ShapeError, here, source_line, user_frame
+from minigrad.errors import DtypeError, MissingAdjoint, here, source_line, user_frame
 from minigrad.fingerprint import Guard, check_guards, fingerprint
+from minigrad.gradients import Spec, Sums, as_dtype, sum_to
 from minigrad.op import Op, Recorded, Rule
 from minigrad.shapes import shape_of
 from minigrad.tensor import Tensor, dtype_of, plain, trace_below
 from minigrad.zero import BOUNDED, MAKES_NAN, has_nan, zero_stays_zero
 
-__all__ = ["Tape", "as_dtype", "sum_to"]
+__all__ = ["NEW_TAPE", "Node", "Observer", "Tape"]
 
 _levels = itertools.count(1)
 
 Parent = tuple[int, Rule, tuple[Any, ...]]  # where the gradient goes, the adjoint, and what was kept for it
-Spec = tuple[tuple[int, ...], np.dtype[Any]]  # the shape and dtype of a value
 
 
 class Node(NamedTuple):
@@ -200,7 +200,7 @@ class Tape:
             Free each node as it has been used. The tape cannot be walked again.
         """
         nodes = self.nodes
-        grads = _Accumulator(self.specs, next(self.slots))
+        grads = Sums(self.specs, next(self.slots))
         for slot, seed in seeds.items():
             grads.add(slot, seed)
         values, specs, add, observer = grads.values, self.specs, grads.add, self.observer
@@ -275,44 +275,8 @@ def _reachable(out: Any, values: list[Any]) -> bool:
     return False
 
 
-def as_dtype(gradient: Any, dtype: np.dtype[Any]) -> Any:
-    """Return the gradient in the dtype of the value it belongs to; of a real value, the real part."""
-    if dtype.kind != "c" and gradient.dtype.kind == "c":
-        gradient = np.real(gradient)
-    return gradient.astype(dtype, copy=False)
-
-
 NEW_TAPE: ContextVar[Callable[[], Tape]] = ContextVar("NEW_TAPE", default=Tape)
 """What differentiations make their tape with: `minigrad.debug` sets another."""
-
-
-class _Accumulator:
-    """Sums of gradients by slot. A sum that was made here is added to in place; what a rule returned never is."""
-
-    def __init__(self, specs: dict[int, Spec], n: int) -> None:
-        self.specs = specs
-        self.values: list[Any] = [None] * n
-        self.owned = bytearray(n)
-
-    def add(self, slot: int, gradient: Any) -> None:
-        present = self.values[slot]
-        if present is None:
-            self.values[slot] = gradient
-        elif self.owned[slot] and isinstance(present, np.ndarray) and isinstance(gradient, np.ndarray):
-            np.add(present, gradient, out=present)
-        else:
-            self.values[slot] = present + gradient
-            self.owned[slot] = 1
-
-    def take(self, first: int, count: int) -> tuple[Any, ...] | None:
-        """Return the gradients of an op with several results and let go of them; None if none arrived."""
-        slots = range(first, first + count)
-        gs = [self.values[s] for s in slots]
-        if all(g is None for g in gs):
-            return None
-        for s in slots:
-            self.values[s] = None
-        return tuple(np.zeros(*self.specs[s]) if g is None else g for s, g in zip(slots, gs, strict=True))
 
 
 class _Flag:
@@ -322,41 +286,6 @@ class _Flag:
 
     def __call__(self, kind: str, flag: int) -> None:
         self.raised = True
-
-
-def sum_to(g: Any, shape: tuple[int, ...], who: str = "sum_to") -> Any:
-    """Undo broadcasting: sum g over the axes that were added or stretched to reach its shape.
-
-    Raises
-    ------
-    ShapeError
-        If `shape` does not broadcast to the shape of g.
-    """
-    came = g.shape
-    extra = len(came) - len(shape)
-    axes = list(range(extra))
-    for i, n in enumerate(shape, extra):
-        if extra < 0 or n not in (1, came[i]):
-            return _stretched(g, shape, who)
-        if n != came[i]:
-            axes.append(i)
-    if axes:
-        g = g.sum(axis=tuple(axes))
-    return g if g.shape == shape else g.reshape(shape)
-
-
-def _stretched(g: Any, shape: tuple[int, ...], who: str) -> Any:
-    """Return g in a shape that has more axes, or longer ones."""
-    came = shape_of(g)
-    extra = len(shape) - len(came)
-    if extra > 0 and shape[:extra] == (1,) * extra:  # assignment takes a value with more axes, of length 1
-        return np.reshape(sum_to(g, shape[extra:], who), shape)
-    try:
-        if np.broadcast_shapes(came, shape) == shape:
-            return np.broadcast_to(g, shape)
-    except ValueError:
-        pass
-    raise ShapeError(f"the adjoint of {who} returned a gradient of shape {came} for an input of shape {shape}")
 
 
 def _missing(node: Node, rule: Rule) -> MissingAdjoint:

@@ -22,7 +22,8 @@ from minigrad.errors import (
     user_code,
     warn,
 )
-from minigrad.tape import NEW_TAPE, as_dtype
+from minigrad.gradients import as_dtype
+from minigrad.tape import NEW_TAPE
 from minigrad.tensor import Tensor, dtype_of
 
 __all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]

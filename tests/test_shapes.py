@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import minigrad
 from minigrad.errors import ShapeError
+from minigrad.gradients import sum_to
 from minigrad.shapes import broadcast_axes, inverse_permutation, kept_shape, normal_axes, reduced_count, shape_of
-from minigrad.tape import sum_to
 
 SHAPES = [(), (3,), (1,), (2, 3), (0, 2), (2, 1, 4), (1, 1), (3, 0, 1)]
 

@@ -19,9 +19,9 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 # A file or folder may import those before it in its list, never one after it.
 LAYERS = {
     "minigrad": [
-        "errors", "shapes", "slices", "tree", "fingerprint", "op", "special", "zero", "require", "rules", "leaving",
-        "protocol", "views", "tensor", "array", "tape", "transforms", "custom", "jacobians", "program", "deferred",
-        "names", "trace", "adjoint", "debug", "rewriter", "simplify", "commandline", "emit", "compiler",
+        "errors", "shapes", "slices", "tree", "fingerprint", "gradients", "op", "special", "zero", "require", "rules",
+        "leaving", "protocol", "views", "tensor", "array", "tape", "transforms", "custom", "jacobians", "program",
+        "deferred", "names", "trace", "adjoint", "debug", "rewriter", "simplify", "commandline", "emit", "compiler",
         "check", "testing", "__main__", "__init__",
     ],
     "minigrad_nn": [
