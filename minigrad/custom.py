@@ -16,9 +16,10 @@ from minigrad import tree
 from minigrad.errors import CutGraphError, DtypeError, OverwrittenError, ShapeError, StructureError, here, user_code
 from minigrad.fingerprint import check_again
 from minigrad.op import Op, Recorded
+from minigrad.run import owned
 from minigrad.shapes import shape_of
 from minigrad.tensor import Tensor, dtype_of, plain
-from minigrad.transforms import owned, vjp
+from minigrad.transforms import vjp
 
 __all__ = ["checkpoint", "custom_adjoint"]
 
