@@ -20,9 +20,9 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 LAYERS = {
     "minigrad": [
         "errors", "shapes", "slices", "tree", "fingerprint", "gradients", "op", "special", "zero", "require", "rules",
-        "leaving", "protocol", "views", "tensor", "array", "tape", "run", "transforms", "custom", "jacobians",
-        "program", "deferred", "names", "trace", "adjoint", "debug", "rewriter", "simplify", "commandline", "emit",
-        "compiler", "check", "testing", "__main__", "__init__",
+        "leaving", "protocol", "views", "arraylike", "tensor", "array", "tape", "run", "transforms", "custom",
+        "jacobians", "program", "deferred", "names", "trace", "adjoint", "debug", "rewriter", "simplify", "commandline",
+        "emit", "compiler", "check", "testing", "__main__", "__init__",
     ],
     "minigrad_nn": [
         "layers", "masks", "rope", "attention", "tiled", "adjoints", "model", "init", "schedule", "optim", "tokenizer",
