@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad
+from minigrad.zero import has_nan
 
 nan, inf = np.nan, np.inf
 
@@ -80,3 +81,25 @@ def test_the_ways_out():
     }
     for name, (f, x, wanted) in ways.items():
         np.testing.assert_array_equal(minigrad.grad(f, x), wanted, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.longdouble, np.complex64])
+@pytest.mark.parametrize("shape", [(), (1,), (3, 4), (2, 3, 5), (70, 90)])
+def test_a_nan_is_found_wherever_it_lies(shape, dtype):
+    rng = np.random.default_rng(0)
+    x = np.array(rng.normal(size=shape).round(2), dtype)
+    x.flat[0] = inf
+    for view in (x, x.T, x[..., ::-1] if x.ndim else x):
+        assert not has_nan(view)
+    for bad in (nan, -nan, complex(1, nan)) if x.dtype.kind == "c" else (nan, -nan):
+        y = x.copy()
+        y.flat[rng.integers(y.size)] = bad
+        for view in (y, y.T, y[..., ::-1] if y.ndim else y):
+            assert has_nan(view)
+
+
+def test_constants_without_and_with_a_nan_on_one_tape():
+    def f(x):
+        return np.sum(x * a(1, 2, 3)) + np.sum(np.where(np.isnan(DATA), 0, x * DATA)) + np.sum(x * a(1, 2, 3))
+
+    np.testing.assert_array_equal(minigrad.grad(f, a(1, 1, 1)), a(3, 4, 9))
