@@ -228,6 +228,28 @@ def picked_adjoint(g, z, y):
     dz[np.arange(len(y)), y] -= 1
     return g * dz / len(y)
 
+def squared_loss(w, X, y):
+    r = X @ w - y
+    loss = 0.5 * np.mean(r ** 2)
+    dw = X.T @ r / len(y)
+    return loss, dw
+
+def summed_loss(w, X, y):
+    r = X @ w - y
+    loss = 0.5 * np.mean(r ** 2)
+    grads = {"w": X.T @ r}
+    return loss, grads
+
+def unnamed_loss(w, X, y):
+    return 0.5 * np.mean((X @ w - y) ** 2), X.T @ (X @ w - y)
+
+class Regression:
+    def __init__(self, n):
+        self.w = np.linspace(1.0, 2.0, n)
+
+    def loss(self, X, y):
+        return squared_loss(self.w, X, y)[0], {"w": squared_loss(self.w, X, y)[1]}
+
 def square_only(x, s):
     return x * s[:, None]
 
@@ -300,6 +322,10 @@ COMMANDS = {
     "a backward that raises": (1, "RaisesBackward --init d_model=4 --input 3,4", "return g @ self.gain[None]"),
     "by name, in another order": (0, "Residual --input skip=2,3 --input x=2,4", "with respect to skip: right"),
     "in order, then by name": (0, "scaled --adjoint scaled_adjoint --input 3,4 --input factor=2.5", "right"),
+    "a loss and its gradient": (0, "squared_loss --input 3 --input 5,3 --input 5", "with respect to w: right"),
+    "a loss and a wrong gradient": (1, "summed_loss --input 3 --input 5,3 --input 5", "right gradient times 5"),
+    "a loss and what it does not name": (0, "unnamed_loss --input 3 --input 5,3 --input 5", "returns besides a number"),
+    "a method of a loss and its gradient": (0, "Regression --init n=3 --input 5,3 --input 5", "respect to w: right"),
     "a function": (0, "scaled --input x=3,4 --input factor=2.5", "the generated gradient of scaled: right"),
 }
 

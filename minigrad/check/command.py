@@ -13,6 +13,7 @@ import numpy as np
 from minigrad.check.calling import FORWARD, find_method, raised_at
 from minigrad.check.checks import check_adjoint, check_gradients
 from minigrad.check.foreign import check_layer
+from minigrad.check.pairs import returns_gradients
 from minigrad.check.report import Report
 from minigrad.commandline import INPUT, CommandError, arguments, load, made
 from minigrad.errors import AdjointMismatch, MinigradError
@@ -26,6 +27,7 @@ Check a gradient. What is checked depends on what is named:
   layers.py:conv_forward --backward conv_backward
                                               functions that hand on a cache
   rules.py:softmax --adjoint softmax_adjoint  a function and its adjoint(g, *args), by hand
+  losses.py:svm_loss                          a function that returns its loss and dx, or {"W": dW}
   rules.py:softmax                            the generated gradient of a function
 
 Exit code 0: it is right. 1: it is wrong, and the report says how. 2: it, or a part of it, cannot be checked.
@@ -134,7 +136,16 @@ def _checked(options: argparse.Namespace) -> Report:
     if options.adjoint is not None:
         adjoint = _other(options, options.adjoint)
         return check_adjoint(target, adjoint, *args, other_shapes=not options.no_other_shapes, **kwargs)
-    return check_gradients(target, *args, **kwargs)
+    with_gradients = False if kwargs else returns_gradients(target, args)
+    if with_gradients:
+        return check_layer(target, *args, other_shapes=not options.no_other_shapes)
+    report = check_gradients(target, *args, **kwargs)
+    if with_gradients is None:
+        called = getattr(target, "__name__", "the function")
+        report.notes.append(
+            f"what {called} returns besides a number was not checked; if it is a gradient, call it dx, dw ... or grads"
+        )
+    return report
 
 
 def _other(options: argparse.Namespace, name: str) -> Any:
