@@ -67,11 +67,36 @@ class Two:
         return dz @ self.A.T
 
 
+class Recurrent:
+    """Of variables that lead to each other in a loop the first that is wrong is named."""
+
+    def __init__(self):
+        self.W, self.U = normal(3, 4), normal(4, 4)
+
+    def forward(self, x):
+        self.x, self.hs = x, [np.zeros((len(x), 4))]
+        for t in range(x.shape[1]):
+            self.hs.append(np.tanh(x[:, t] @ self.W + self.hs[-1] @ self.U))
+        return np.stack(self.hs[1:], axis=1)
+
+    def backward(self, dout):
+        self.dW, self.dU = np.zeros_like(self.W), np.zeros_like(self.U)
+        dx, dh_next = np.zeros_like(self.x), np.zeros_like(self.hs[0])
+        for t in reversed(range(dout.shape[1])):
+            da = dout[:, t] * (1 - self.hs[t + 1] ** 2)  # wrong: without dh_next
+            self.dW += self.x[:, t].T @ da
+            self.dU += self.hs[t].T @ da
+            dx[:, t] = da @ self.W.T
+            dh_next = da @ self.U.T  # noqa: F841 - it is forgotten above: that is what is wrong
+        return dx
+
+
 @pytest.mark.parametrize(("layer", "x", "cure"), [
     (Windows(), normal(2, 6), "`dx[:, i:i + dout.shape[1]] += dcolumns[..., i]` in place of"),
     (Rows(), np.array([1, 1, 0]), "`np.add.at(self.dW, self.ids, dout)` in place of `self.dW[self.ids] += dout`"),
     (RowsAssigned(), np.array([1, 1, 0]), "`np.add.at(self.dW, self.ids, dout)` in place of"),
     (Two(), normal(3, 4), "`self.B` in place of `self.A`"),
+    (Recurrent(), normal(2, 3, 3), "`dout[:, t] + dh_next` in place of `dout[:, t]`"),
 ], ids=lambda x: type(x).__name__)  # fmt: skip
 def test_the_line_is_named_with_its_cure(layer, x, cure):
     with pytest.raises(AdjointMismatch) as caught:

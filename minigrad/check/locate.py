@@ -93,7 +93,7 @@ def _search(
     if named is not None and named.confirmed:
         return _or_a_rival(lab, flow, exposed, named, ends)
     arrays = [s for s in suspects if s.is_float]
-    first = _lines(s for s in arrays if not any(source in arrays for source in flow.sources(s)))
+    first = _lines(s for s in arrays if not any(source in arrays for source in _before(s, flow.sources(s))))
     front = [s for s in suspects if s.assignment.line.line in first]
     near = sorted(_read_by(relevant, last)) if raised is not None else []
     lines = _lines(suspects)
@@ -138,6 +138,11 @@ def _others(lab: Laboratory, flow: Flow) -> list[int]:
     """Return the lines of all statements but those that assign what leads to no result."""
     idle = set(_lines(flow.sightings)) - set(_lines(flow.relevant()))
     return [s.lineno for s in lab.source.statements() if s.lineno not in idle] if lab.source else []
+
+
+def _before(s: Sighting, sources: Iterable[Sighting]) -> list[Sighting]:
+    """Return the sources that were there when a variable was seen: in a loop each may lead to the other."""
+    return [source for source in sources if source.assignment.step < s.assignment.step]
 
 
 def _lines(sightings: Iterable[Sighting]) -> list[int]:
