@@ -17,6 +17,7 @@ from minigrad.tape import NEW_TAPE, Node, Observer, Tape
 from minigrad.tensor import Tensor, dtype_of
 from minigrad.trace import Trace, arrays_as_inputs, name_of
 from minigrad.transforms import vjp
+from minigrad.zero import has_nan
 
 __all__ = ["adjoint_program"]
 
@@ -87,15 +88,19 @@ class _WatchedTape(Tape, Observer):
     def record(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Record, and note which variable of the trace each slot is."""
         if self.trace.of is None:  # in the forward pass
-            inputs = tuple(
-                self.trace.lift(x) if isinstance(x, np.ndarray) and x.ndim and x.dtype.kind in "fc" else x
-                for x in inputs
-            )
+            inputs = tuple(map(self._lifted, inputs))
         out = super().record(op, inputs, params)
         for result in out if isinstance(out, tuple) else (out,):
             if isinstance(result, Tensor) and result._tape is self and isinstance(result._value, Tensor):
                 self.vars[result._slot] = self.trace.vars[result._value._slot]
         return out
+
+    def _lifted(self, x: Any) -> Any:
+        """Return an array of numbers as an input of the trace: the tape does not see any more what is in it."""
+        if not (isinstance(x, np.ndarray) and x.ndim and x.dtype.kind in "fc"):
+            return x
+        self.suspicious = self.suspicious or has_nan(x)
+        return self.trace.lift(x)
 
     def backward(self, seeds: dict[int, Any], release: bool) -> list[Any]:
         """Walk backwards; what the trace records meanwhile is the adjoint of something."""

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad
+from minigrad.emit import adjoint_function
 from minigrad.zero import has_nan
 
 nan, inf = np.nan, np.inf
@@ -103,3 +104,15 @@ def test_constants_without_and_with_a_nan_on_one_tape():
         return np.sum(x * a(1, 2, 3)) + np.sum(np.where(np.isnan(DATA), 0, x * DATA)) + np.sum(x * a(1, 2, 3))
 
     np.testing.assert_array_equal(minigrad.grad(f, a(1, 1, 1)), a(3, 4, 9))
+
+
+def test_a_nan_in_a_constant_is_seen_in_the_generated_source():
+    """Where a trace lies below the tape, which then holds no arrays to look into."""
+    weights, mask, x = np.array([np.nan, 1.0]), np.array([False, True]), np.array([0.0, 2.0])
+
+    def f(x):
+        return np.sum(np.where(mask, x * weights, 0))
+
+    gradient = adjoint_function(f, x, tidy=False)(1.0, x)
+    np.testing.assert_array_equal(gradient, minigrad.grad(f, x))
+    np.testing.assert_array_equal(gradient, [0.0, 1.0])
