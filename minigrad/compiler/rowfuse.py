@@ -80,7 +80,10 @@ def is_once_per_row(group: Group, eq: Equation, reduced: Container[Atom]) -> boo
 
 
 def stages(group: Group) -> dict[Atom, int]:
-    """Return the stage at which each result is known: one more after each reduction over the elements of a row."""
+    """Return the stage at which each result is known: one more after each reduction over the elements of a row.
+
+    What only a later stage needs, and can have from memory and numbers per row, is left to that stage.
+    """
     own = {out: eq for eq in group.equations for out in eq.outs}
     reduced = {out for out, eq in own.items() if reduction_axis(eq)}
     found: dict[Atom, int] = {}
@@ -91,6 +94,18 @@ def stages(group: Group) -> dict[Atom, int]:
                 ends = reduction_axis(own[a]) == "row" and not is_once_per_row(group, own[a], reduced)
                 at = max(at, found[a] + ends)
         found[eq.outs[0]] = at
+    first: dict[Atom, int] = {}  # the first stage that reads a result
+    at_hand: set[Atom] = set()
+    for eq in group.equations:
+        inside = [a for a in eq.inputs if a in own and not is_per_row(group, a, reduced)]
+        if eq.outs[0] not in reduced and at_hand.issuperset(inside) and not is_once_per_row(group, eq, reduced):
+            at_hand.update(eq.outs)
+    for eq in reversed(group.equations):
+        out = eq.outs[0]
+        if out in at_hand:
+            found[out] = first.get(out, found[out])
+        for a in eq.inputs:
+            first[a] = min(first.get(a, found[out]), found[out])
     return found
 
 
