@@ -66,8 +66,17 @@ def write(path: str | Path, arrays: Any, format_: str, metadata: dict[str, str])
         },
         {"format": format_, **metadata},
     )
+    content = _in_order(content)
     with _written(path):
         _replace(Path(path), content)
+
+
+def _in_order(content: bytes) -> bytes:
+    """Return a safetensors file with its header in order: safetensors writes metadata in another one each time."""
+    size = 8 + int.from_bytes(content[:8], "little")
+    header = json.dumps(json.loads(content[8:size]), sort_keys=True).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + content[size:]
 
 
 def prepare(path: str | Path) -> None:

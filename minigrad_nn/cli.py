@@ -5,7 +5,7 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     start = "checkpoint whose parameters, sizes and characters to start from: file or folder (none)"
     command.add_argument("--start", metavar="PATH", type=Path, help=start)
     command.add_argument("--out", metavar="DIR", type=Path, help=f"for the checkpoint ({OUT})")
-    resume_ = "go on with the training of --out that was stopped, given the same options"
+    resume_ = "go on with the training of --out that was stopped, with its sizes and its recipe"
     command.add_argument("--resume", action="store_true", help=resume_)
     command.add_argument("--no-compile", action="store_true", help="plain NumPy at every step, to look inside")
     command.add_argument("--plot", action="store_true", help="also save the loss curve as DIR/loss.png")
@@ -75,13 +75,12 @@ def parser() -> argparse.ArgumentParser:
         ("warmup", how["warmup"], "steps until the peak rate, at most a tenth of all"),
         ("evaluate-every", how["evaluate_every"], "steps between evaluations, at which --resume can go on"),
         ("seed", how["seed"], "of the first parameters, the batches and the sample"),
-        ("threads", 1, "of matrix products; more pay for large models on idle cores only"),
     ]:
-        help_ = f"{meaning} ({default})"
-        command.add_argument(f"--{name}", type=int, default=default, metavar="N", help=help_)
+        command.add_argument(f"--{name}", type=int, metavar="N", help=f"{meaning} ({default})")
     for name, meaning in [("rate", "peak learning rate"), ("clip", "largest norm of the gradient")]:
-        help_ = f"{meaning} ({how[name]})"
-        command.add_argument(f"--{name}", type=float, default=how[name], metavar="X", help=help_)
+        command.add_argument(f"--{name}", type=float, metavar="X", help=f"{meaning} ({how[name]})")
+    help_ = "of matrix products; more pay for large models on idle cores only (1)"
+    command.add_argument("--threads", type=int, default=1, metavar="N", help=help_)
 
     command = commands.add_parser("generate", help="continue a text from a checkpoint")
     command.set_defaults(run=run_generate)
@@ -110,6 +109,11 @@ def run_train(options: argparse.Namespace) -> int:
     under_way = path.with_name(resume.FILE)
     start = None if options.start is None or options.resume else load_start(options, path)
     training = load_begun(options, under_way, text) if options.resume else begin(options, text, start)
+    if not options.resume and under_way.exists():
+        raise RecipeError(
+            f"{under_way} is of a training that was stopped: go on with --resume, choose another folder with --out, "
+            "or remove that file"
+        )
     recipe, config, tokenizer = training.recipe, training.config, training.tokenizer
     params = training.start.params if isinstance(training.start, Trained) else training.start
     parts = data.split(tokenizer.encode(text), config.context)
@@ -148,7 +152,7 @@ def run_train(options: argparse.Namespace) -> int:
     else:
         under_way.unlink(missing_ok=True)
     if trained.interrupted:
-        print(f"interrupted after {trained.step:,} steps{in_all}; they are saved in {path}")
+        print(f"interrupted after step {trained.step:,}{in_all}; saved in {path}")
         if trained.step < recipe.steps:
             print("to go on    add `--resume` to the same command")
     else:
@@ -187,7 +191,7 @@ def load_start(options: argparse.Namespace, out: Path) -> Checkpoint:
 
 def begin(options: argparse.Namespace, text: str, start: Checkpoint | None) -> Training:
     """Return a training before its first step, with a token for each character of the text."""
-    rng = np.random.default_rng(options.seed)
+    rng = np.random.default_rng(Recipe.seed if options.seed is None else options.seed)
     if start is not None:
         first = checkpoint.extend(start, text, rng)
     else:
@@ -195,26 +199,34 @@ def begin(options: argparse.Namespace, text: str, start: Checkpoint | None) -> T
         fields = [field for field, _ in SIZES.values() if getattr(options, field) is not None]
         config = Config(tokenizer.vocab_size, **{field: getattr(options, field) for field in fields})
         first = Checkpoint(init(config, rng), config, tokenizer, 0)
-    return Training(first.params, recipe_of(options, first.step), first.config, first.tokenizer, first.step)
+    return Training(first.params, recipe_of(given(options), first.step), first.config, first.tokenizer, first.step)
 
 
-def recipe_of(options: argparse.Namespace, before: int) -> Recipe:
+def given(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields of the recipe that the command names."""
+    names = ("steps", "batch", "rate", "warmup", "clip", "evaluate_every", "seed")
+    return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+
+
+def recipe_of(fields: dict[str, Any], before: int) -> Recipe:
     """Return the recipe of a training of parameters that have been trained for some steps already."""
-    names = ("steps", "batch", "rate", "warmup", "clip", "evaluate_every")
-    seed = options.seed + before  # training that is continued should not draw its first batches again
-    return Recipe(**{name: getattr(options, name) for name in names}, seed=seed)
+    recipe = Recipe(**fields)
+    return replace(recipe, seed=recipe.seed + before)  # it should not draw the first batches again
 
 
 def load_begun(options: argparse.Namespace, path: Path, text: str) -> Training:
     """Return the training that --resume goes on with, if the other options are those of before."""
     training = resume.load(path, text)
-    asked, begun = asdict(recipe_of(options, training.before)), asdict(training.recipe)
+    begun = asdict(training.recipe)
+    begun["seed"] -= training.before
     wrong = [
-        f"--{name.replace('_', '-')} {asked[name]} (it has {begun[name]})"
-        for name in asked
-        if asked[name] != begun[name]
+        f"--{name.replace('_', '-')} {value} (it has {begun[name]})"
+        for name, value in given(options).items()
+        if value != begun[name]
     ]
     wrong += sizes_unlike(options, training.config)
+    if options.start is not None and not training.before:
+        wrong.append(f"--start {options.start} (it began without)")
     if wrong:
         raise RecipeError(f"--resume goes on with the training in {path} as it began; leave out {', '.join(wrong)}")
     return training
