@@ -586,6 +586,45 @@ def test_numbers_that_are_computed_are_checked_before_anything_is_written(backen
     assert not w.any()
 
 
+def checks_a_gradient(p, g):
+    minigrad.require(np.isfinite(g), "not finite")
+    return {name: x - 0.1 * g for name, x in p.items()}, np.sum(g)
+
+
+def checks_what_it_returns(p, g):
+    new = {name: x - 0.1 * g for name, x in p.items()}
+    minigrad.require(np.isfinite(new["a"]) & np.isfinite(new["b"] * 2), "not finite")
+    return new, np.sum(new["a"])
+
+
+def checks_a_row(p, g):
+    rows = np.tanh(g) * 1e300
+    minigrad.require(np.max(rows, axis=-1, keepdims=True) < np.inf, "not finite")
+    minigrad.require(np.isfinite(rows), "not finite")
+    return {name: x * 2 + rows for name, x in p.items()}, np.sum(g * 2)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("f", [checks_a_gradient, checks_what_it_returns, checks_a_row])
+def test_a_check_that_fails_leaves_donated_arrays_as_they_were(f, backend):
+    compiled = compile(f, donate=0, backend=backend)
+    rng = np.random.default_rng(0)
+    g, p = rng.normal(size=(40, 30)), {"a": rng.normal(size=(40, 30)), "b": rng.normal(size=(40, 30))}
+    wanted = f(p, g)
+    p, total = compiled(p, g)
+    same((p, total), wanted, 1e-12)
+    before = {name: x.copy() for name, x in p.items()}
+    g[-1, -1] = np.nan
+    with pytest.raises(ValueError, match="not finite"):
+        compiled(p, g)
+    same(p, before, 0)
+    g[-1, -1] = 0
+    wanted = f(p, g)
+    new, total = compiled(p, g)
+    same((new, total), wanted, 1e-12)
+    assert f is checks_what_it_returns or new["a"] is p["a"]  # in place, for all that
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_captured_columns_are_read_at_every_run(backend):
     x, columns = np.arange(6.0).reshape(2, 3), np.array([[0], [1]])

@@ -58,7 +58,7 @@ def plan(program: Program, orders: Orders, kernels: bool = True, donated: dict[A
     donated
         Outputs that are written into inputs, which the program may overwrite.
     """
-    groups = group(program, sums=kernels)
+    groups = group(program, sums=kernels, donated=donated or ())
     recompute(program, groups, least=0 if kernels else LARGE)
     views: dict[Atom, View] = {v: contiguous(v.shape, Buffer(v.dtype, prod(v.shape), "input")) for v in program.inputs}
     step_of = {out: i for i, g in enumerate(groups) for out in g.results}
@@ -177,12 +177,15 @@ def _live(p: Plan) -> None:
 
 def _donate(p: Plan, donated: dict[Atom, Var], step_of: dict[Var, int]) -> None:
     """Let outputs be computed in the memory of inputs that nothing reads later; leave alone those that cannot be."""
+    checks = [i for i, g in enumerate(p.groups) if any(eq.op.kind == "effect" for eq in g.equations)]
     tenants: dict[Buffer, list[Atom]] = {}
     for atom, v in p.views.items():
         tenants.setdefault(v.buffer, []).append(atom)
     for output, given in donated.items():
         view, target = p.views[output], p.views[given]
         home = step_of.get(output)  # type: ignore[arg-type]
+        if home is not None and home < max(checks, default=0):
+            continue  # a check that depends on the output, and leaves everything as it was if it fails
         if home is None or view.buffer.kind != "arena" or not view.is_contiguous:
             continue
         if view.buffer.size != target.buffer.size or target.buffer.last > home or p.groups[home].domain is None:

@@ -8,7 +8,7 @@ use) or over all the rows (their result is there when the loop has ended).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container
+from collections.abc import Collection, Container
 from dataclasses import dataclass, field
 
 from minigrad.compiler.ops import KERNEL_TYPES, REDUCE, VIEWS, fusable
@@ -31,6 +31,8 @@ class Group:
     late: set[Var] = field(default_factory=set)  # reduced over the rows: known only when the loop has ended
     needs: int = 0  # the groups that must come before, as a bit mask
     needed: bool = False  # whether another needs it
+    for_checks: bool = False  # whether a check of values needs it
+    overwrites: bool = False  # whether it writes into arguments, which a check that fails leaves as they were
 
     @property
     def results(self) -> list[Var]:
@@ -116,14 +118,15 @@ def _fits(wanted: Shape, domain: Shape) -> Shape | None:
     return wanted if wanted[:-1] == domain[:-1] and domain[-1] == 1 else None
 
 
-def group(program: Program, sums: bool = True) -> list[Group]:
+def group(program: Program, sums: bool = True, donated: Collection[Atom] = ()) -> list[Group]:
     """Return the groups of a program in an order in which they can run. Views belong to no group.
 
     Without `sums`, reductions over the rows are left to NumPy: its result depends on which numbers it adds at a time.
+    `donated` are the results that are to be written into arguments: after the checks, so in loops of their own.
     """
     domains = [domain_of(eq) for eq in program.equations]
     alone = [eq for eq, d in zip(program.equations, domains, strict=True) if d is None or eq.op in VIEWS]
-    grouping = _Grouping({a for eq in alone for a in eq.inputs})
+    grouping = _Grouping({a for eq in alone for a in eq.inputs}, donated, _checked(program) if donated else set())
     for eq, domain in zip(program.equations, domains, strict=True):
         if eq.op in VIEWS and not eq.several:
             grouping.look(eq)
@@ -135,8 +138,10 @@ def group(program: Program, sums: bool = True) -> list[Group]:
 class _Grouping:
     """Groups that grow, one equation after the other. They are referred to by their numbers."""
 
-    def __init__(self, written: set[Atom]) -> None:
+    def __init__(self, written: set[Atom], donated: Collection[Atom], checked: set[Atom]) -> None:
         self.groups: list[Group] = []
+        self.donated = donated
+        self.checked = checked  # what checks of values depend on
         self.inputs: list[set[Atom]] = []  # of each group
         self.results: list[set[Atom]] = []
         self.operands: list[set[Atom]] = []  # both, without numbers
@@ -165,6 +170,8 @@ class _Grouping:
             for of_groups in (self.inputs, self.results, self.operands):
                 of_groups.append(set())
         target = groups[home]
+        target.for_checks |= eq.outs[0] in self.checked
+        target.overwrites |= eq.outs[0] in self.donated
         if wanted is not None and target.domain is not None:
             target.domain = _fits(wanted, target.domain)
         if target.domain is not None:
@@ -192,12 +199,15 @@ class _Grouping:
     def _home(self, eq: Equation, wanted: Shape, sources: set[int]) -> int | None:
         """Return the group an equation can join: that of an input, or one that reads the same arrays."""
         maker, viewed = self.maker, self.viewed
+        is_checked, is_donated = eq.outs[0] in self.checked, eq.outs[0] in self.donated
         own = sorted((maker[a] for a in eq.inputs if a in maker and a not in viewed), reverse=True)
         for home in dict.fromkeys([*own, *self._readers(eq, wanted)]):
             target = self.groups[home]
             if max(sources, default=home) - home > FAR and self._waits_badly(home):
                 continue
             if target.domain is None or _fits(wanted, target.domain) is None:
+                continue
+            if (is_checked and target.overwrites) or (is_donated and not is_checked and target.for_checks):
                 continue
             if any(a in target.late or (a in viewed and maker.get(a) == home) for a in eq.inputs):
                 continue
@@ -226,6 +236,8 @@ class _Grouping:
         a, b = self.groups[home], self.groups[other]
         if a.domain is None or b.domain != a.domain or a.late or b.late:
             return False
+        if (a.for_checks and b.overwrites) or (b.for_checks and a.overwrites):
+            return False
         if home - other > FAR and self._waits_badly(other):
             return False
         if a.needs >> other & 1 or b.needs >> home & 1:
@@ -237,6 +249,8 @@ class _Grouping:
         a, b = self.groups[home], self.groups[other]
         a.equations = [*b.equations, *a.equations]
         a.needed |= b.needed
+        a.for_checks |= b.for_checks
+        a.overwrites |= b.overwrites
         _add_needs(self.groups, home, b.needs)
         for g in self.groups if b.needed else ():
             if g.needs >> other & 1:
@@ -246,6 +260,15 @@ class _Grouping:
             of_groups[home] |= of_groups[other]
         self.maker.update(dict.fromkeys(self.made[other], home))
         self.made[home] += self.made.pop(other)
+
+
+def _checked(program: Program) -> set[Atom]:
+    """Return what the checks of a program depend on."""
+    found: set[Atom] = set()
+    for eq in reversed(program.equations):
+        if eq.op.kind == "effect" or not found.isdisjoint(eq.outs):
+            found.update(eq.inputs)
+    return found
 
 
 def _operands(eq: Equation) -> list[Atom]:
