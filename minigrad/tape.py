@@ -24,7 +24,7 @@ from minigrad.shapes import shape_of
 from minigrad.tensor import Tensor, dtype_of, plain, trace_below
 from minigrad.zero import BOUNDED, MAKES_NAN, has_nan, zero_stays_zero
 
-__all__ = ["NEW_TAPE", "Node", "Observer", "Tape"]
+__all__ = ["NEW_TAPE", "Node", "Observer", "Tape", "computes_in_its_own_way"]
 
 _levels = itertools.count(1)
 
@@ -253,14 +253,19 @@ class Tape:
 
 def _plain_array(x: np.ndarray) -> np.ndarray:
     """Return an array of a subclass of ndarray as a plain one; refuse those that compute in another way."""
-    kind = type(x)
-    if isinstance(x, (np.ma.MaskedArray, np.matrix)) or kind.__array_ufunc__ is not np.ndarray.__array_ufunc__:
+    if computes_in_its_own_way(x):
         raise DtypeError(
-            f"a {kind.__name__} cannot be combined with a Tensor: it computes in its own way.\n"
+            f"a {type(x).__name__} cannot be combined with a Tensor: it computes in its own way.\n"
             f"  at   {here()}\n"
             "  fix  pass a plain array: np.asarray(x), or x.filled(0) and a mask for np.where"
         )
     return np.asarray(x)
+
+
+def computes_in_its_own_way(x: np.ndarray) -> bool:
+    """Tell whether an array is of a subclass that does with NumPy's functions something else than an array does."""
+    own = type(x).__array_ufunc__ is not np.ndarray.__array_ufunc__
+    return own or isinstance(x, (np.ma.MaskedArray, np.matrix))
 
 
 def _reachable(out: Any, values: list[Any]) -> bool:

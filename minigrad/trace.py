@@ -18,6 +18,7 @@ from minigrad.deferred import Deferred
 from minigrad.errors import (
     ControlFlowError,
     CutGraphError,
+    DtypeError,
     OverwrittenError,
     SourceLine,
     here,
@@ -31,7 +32,7 @@ from minigrad.program import Atom, Const, Equation, Program, Var, validate, with
 from minigrad.rules.index import assign, gather
 from minigrad.shapes import shape_of
 from minigrad.slices import is_whole
-from minigrad.tape import Tape
+from minigrad.tape import Tape, computes_in_its_own_way
 from minigrad.tensor import Tensor, dtype_of, plain
 
 __all__ = ["Trace", "arrays_as_inputs", "name_of", "parameter_names", "trace", "trace_tree"]
@@ -107,6 +108,11 @@ class Trace(Tape):
 
     def _remember(self, x: np.ndarray) -> None:
         """Note an array that the program will read at each run; raise if the function has overwritten it since."""
+        if type(x) is not np.ndarray and computes_in_its_own_way(x):
+            raise DtypeError(
+                f"a {type(x).__name__} in a compiled function: it computes in its own way.\n"
+                f"  at   {here()}\n  fix  use a plain array: np.asarray(x), or x.filled(0) and a mask for np.where"
+            )
         mark = fingerprint(x)
         _, first, place = self.captured.setdefault(id(x), (x, mark, here()))
         if mark != first:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import minigrad
-from minigrad.errors import CutGraphError
+from minigrad.errors import CutGraphError, DtypeError, UnsupportedError
 
 NUMBERS, INTEGERS = np.array([3.0, 4.0]), np.array([1, 2, 0])
 TABLE = np.arange(5.0)
@@ -205,6 +205,57 @@ def test_require_takes_a_text():
 def test_require_refuses_an_exception():
     with pytest.raises(TypeError, match="a text, or a function that returns the exception, got ValueError"):
         minigrad.require(True, ValueError("negative"))
+
+
+# --- arguments of which a program would be wrong
+
+
+class Settings:
+    """An object that may be changed between two calls."""
+
+    def __init__(self):
+        self.rate = 0.1
+
+
+@pytest.mark.parametrize("argument", [Settings(), {1, 2}, bytearray(b"ab")])
+def test_an_object_that_may_change_is_no_argument(argument):
+    with pytest.raises(UnsupportedError, match=f"a {type(argument).__name__} is an argument.*\\n  fix  pass what"):
+        compiled(lambda x, settings: x * 2, NUMBERS, argument)
+
+
+@pytest.mark.parametrize("argument", [np.tanh, np.mean, len, math.exp, minigrad.compile(np.tanh), Settings, None, 1j])
+def test_functions_types_and_numbers_are_arguments(argument):
+    assert compiled(lambda x, f: (x * 2, f), NUMBERS, argument)[1] is argument
+
+
+OWN_WAYS = {"MaskedArray": np.ma.masked_greater(NUMBERS, 3), "matrix": NUMBERS.view(np.matrix)}
+
+
+@pytest.mark.parametrize("name", OWN_WAYS)
+def test_arrays_that_compute_in_their_own_way_are_refused(name):
+    captured = OWN_WAYS[name]
+    with pytest.raises(DtypeError, match=f"a {name} computes in its own way\n  fix  pass a plain array"):
+        compiled(np.mean, captured)
+    with pytest.raises(DtypeError, match=f"a {name} in a compiled function: it computes in its own way"):
+        compiled(lambda x: np.sum(x * captured), NUMBERS)
+
+
+def test_python_values_among_the_results_are_returned_as_they_are():
+    def f(x):
+        return x.shape, x.ndim, x.dtype, "a", True, 0.5, np.float32(2), x * 2
+
+    results, wanted = compiled(f, NUMBERS), f(NUMBERS)
+    assert results[:-1] == wanted[:-1]
+    assert list(map(type, results)) == list(map(type, wanted))
+
+
+def test_whole_numbers_of_any_size_divide():
+    np.testing.assert_array_equal(compiled(lambda x: x / 10**20 * 10**30, NUMBERS), NUMBERS / 10**20 * 10**30)
+
+
+def test_differences_of_booleans_are_booleans():
+    mask = np.array([True, False, False, True])
+    np.testing.assert_array_equal(compiled(lambda m: np.diff(m, n=2), mask), np.diff(mask, n=2), strict=True)
 
 
 # --- profile

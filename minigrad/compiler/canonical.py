@@ -92,7 +92,7 @@ def _times_a_number(eq: Equation | None) -> bool:
     if eq is None or eq.op not in (MULTIPLY, DIVIDE):
         return False
     numbers = [a.value for a in eq.inputs if is_scalar(a)]  # type: ignore[union-attr]
-    return len(numbers) == 1 and bool(np.isfinite(numbers[0])) and (eq.op is MULTIPLY or numbers[0] != 0)
+    return len(numbers) == 1 and bool(abs(numbers[0]) < np.inf) and (eq.op is MULTIPLY or numbers[0] != 0)
 
 
 def _is_plain_reduction(eq: Equation) -> bool:
@@ -138,7 +138,7 @@ def _takes_one_column(index: Any, arrays: tuple[Atom, ...], shape: tuple[int, ..
 
 def _has_exact_inverse(value: Any, dtype: np.dtype[Any]) -> bool:
     """Tell whether to divide by a number is to multiply by another: by a power of two, within the range of a dtype."""
-    if dtype.kind != "f" or not np.isfinite(value) or not value:
+    if dtype.kind != "f" or not abs(value) < np.inf or not value:
         return False
     mantissa, exponent = math.frexp(value)
     limits = np.finfo(dtype)

@@ -12,6 +12,7 @@ import numpy as np
 from minigrad.errors import UnsupportedError
 from minigrad.fingerprint import fingerprint
 from minigrad.op import Recorded
+from minigrad.tape import computes_in_its_own_way
 
 __all__ = ["Captured"]
 
@@ -23,6 +24,7 @@ class Captured:
         self.values = dict(_reachable(f))
         self.drawn = {name: _state(x) for name, x in self.values.items() if isinstance(x, np.random.Generator)}
         arrays = {name: x for name, x in self.values.items() if isinstance(x, np.ndarray)}
+        arrays = {name: x for name, x in arrays.items() if not computes_in_its_own_way(x)}  # refused if it is used
         self.arrays = {name: (x, fingerprint(x)) for name, x in arrays.items()}
         self.legacy = np.random.get_state(legacy=False)  # noqa: NPY002  # users' code draws from it
 

@@ -18,12 +18,13 @@ from minigrad import tree
 from minigrad.compiler.captured import Captured
 from minigrad.compiler.donate import pair
 from minigrad.compiler.draws import Source, recording_draws, refill
+from minigrad.compiler.kinds import kind
 from minigrad.compiler.layout import materialise
 from minigrad.compiler.lower import lower
 from minigrad.compiler.numpy_backend import Memory, Step, numpy_steps
 from minigrad.compiler.plan import Plan, plan
 from minigrad.compiler.report import MemoryReport, Profile, measure, timeline
-from minigrad.errors import DtypeError, UnsupportedError, check_function, install_hint
+from minigrad.errors import check_function, install_hint
 from minigrad.op import Recorded
 from minigrad.program import Atom, Const, Equation, Program
 from minigrad.trace import trace_tree
@@ -152,7 +153,7 @@ class Compiled:
             leaves, structure = tree.flatten(args)
         if any(isinstance(leaf, Recorded) for leaf in leaves):
             return self.f(*args)  # inside a differentiation or another trace: be part of it
-        key = (structure, tuple(map(_kind, leaves)), structure.orders)  # the function may go through a dict
+        key = (structure, tuple(map(kind, leaves)), structure.orders)  # the function may go through a dict
         with self._lock:  # a program has one memory
             executable = self._last if key == self._last_key else self._made.get(key)
             if executable is None:
@@ -205,22 +206,6 @@ class Compiled:
         return timeline(self.plan)
 
 
-def _kind(leaf: Any) -> tuple[Any, ...]:
-    """Return what must be equal for a program to serve another argument."""
-    if isinstance(leaf, (np.ndarray, np.generic)):
-        dtype = leaf.dtype
-        if dtype.hasobject:
-            raise DtypeError(f"compile: arrays of objects cannot be compiled, got dtype {dtype}")
-        return ("array", (dtype, leaf.shape))
-    if isinstance(leaf, np.random.Generator):
-        return ("generator", type(leaf.bit_generator))
-    if isinstance(leaf, np.random.RandomState):
-        raise UnsupportedError("compile: a RandomState would be frozen\n  fix  pass a numpy.random.Generator")
-    if isinstance(leaf, (float, complex)):
-        return ("value", type(leaf), repr(leaf))  # 0.0 is not -0.0, and NaN is NaN
-    return ("value", type(leaf), leaf)
-
-
 class Executable:
     """A program with memory of its own, ready to run."""
 
@@ -231,6 +216,8 @@ class Executable:
         captured.check()
         self.program, orders = materialise(lower(self.traced))
         self.inputs = self.program.inputs
+        constants = [a if isinstance(a, Const) else None for a in self.traced.outputs]
+        self.python_values = [a if a and not isinstance(a.value, np.ndarray) else None for a in constants]
         self.places = [i for i, x in enumerate(tree.leaves(args)) if isinstance(x, (np.ndarray, np.generic))]
         self.donated = pair(self.program, self.structure, args, donate)
         self.plan = plan(self.program, orders, kernels=backend == "llvm", donated=self.donated)
@@ -265,8 +252,8 @@ class Executable:
             error.add_note(f"in {equations[0].op.name} of a compiled function, at {equations[0].source}")
             raise
         leaves, updated = [], set()
-        for atom in self.program.outputs:
-            value = self._result(atom)
+        for atom, given in zip(self.program.outputs, self.python_values, strict=True):
+            value = self._result(atom) if given is None else given.value
             leaves.append(value.copy() if atom in updated else value)  # a result that is there twice is two arrays
             updated.update({atom} & self.in_place.keys())
         return tree.unflatten(self.structure, leaves)

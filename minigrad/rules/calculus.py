@@ -29,8 +29,9 @@ def diff(a, n=1, axis=-1, prepend=np._NoValue, append=np._NoValue):
         return a
     a = np.concatenate(parts, axis=axis) if len(parts) > 1 else a
     later, earlier = along(a.ndim, axis, slice(1, None), slice(None, -1))
+    minus = np.not_equal if a.dtype.kind == "b" else np.subtract
     for _ in range(n):
-        a = a[later] - a[earlier]
+        a = minus(a[later], a[earlier])
     return a
 
 
