@@ -204,3 +204,13 @@ def test_memory_of_tiled_attention_grows_with_the_length():
         peaks.append(compiled.plan.arena)
     assert peaks[1] < 2.2 * peaks[0]
     assert peaks[2] < 2.2 * peaks[1]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_views_of_no_elements(backend):
+    def f(x, y):
+        return (y * 2)[::-1, 1:], (x[:0] + y)[..., ::-1], np.sum(y[:, ::-2], axis=0), (x * 2)[:, ::-1][3:]
+
+    x, y = RNG.normal(size=(3, 4)), np.zeros((0, 4))
+    for got, wanted in zip(minigrad.compile(f, backend=backend)(x, y), f(x, y), strict=True):
+        np.testing.assert_array_equal(got, wanted, strict=True)

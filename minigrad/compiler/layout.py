@@ -58,6 +58,8 @@ class View:
 
     def of(self, flat: np.ndarray) -> np.ndarray:
         """Return the view of an actual buffer."""
+        if 0 in self.shape:  # with an offset that may lie beyond a buffer of no elements
+            return np.empty(self.shape, flat.dtype)
         strides = [s * flat.itemsize for s in self.strides]
         return np.ndarray(self.shape, flat.dtype, flat, self.offset * flat.itemsize, strides)
 
