@@ -626,6 +626,16 @@ def test_a_check_that_fails_leaves_donated_arrays_as_they_were(f, backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("numbers", [np.uint8([[255], [0]]), np.int8([[-128], [127]])])
+def test_columns_may_be_more_than_their_numbers_can_count(numbers, backend):
+    def f(x, i):
+        return minigrad.value_and_grad(lambda x: np.sum(np.take_along_axis(x, i, -1) ** 2), x)
+
+    x = np.random.default_rng(0).normal(size=(2, 300))
+    same(compile(f, backend=backend)(x, numbers), f(x, numbers), 1e-12)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_captured_columns_are_read_at_every_run(backend):
     x, columns = np.arange(6.0).reshape(2, 3), np.array([[0], [1]])
     compiled = compile(lambda x: np.take_along_axis(x, columns, -1) * 2, backend=backend)

@@ -148,6 +148,8 @@ def _has_exact_inverse(value: Any, dtype: np.dtype[Any]) -> bool:
 def _hit(r: Rewriter, eq: Equation, columns: int, column: Atom) -> Var:
     """Compare the numbers of columns with the column that is wanted, which may be counted from the end."""
     _check_range(r, eq, columns, -1, column)
+    if column.dtype.itemsize < 4:  # the number of columns may be none of this type
+        column = r.emit(cast, (column,), Var(column.shape, np.dtype(np.int64)), eq, dtype=np.dtype(np.int64))
     negative = r.emit(OPS[np.less], (column, Const(0)), Var(column.shape, np.dtype(bool)), eq)
     shifted = r.emit(ADD, (column, Const(columns)), Var(column.shape, column.dtype), eq)
     column = r.emit(WHERE, (negative, shifted, column), Var(column.shape, column.dtype), eq)
