@@ -110,18 +110,25 @@ class UnusedParameterWarning(UserWarning):
 
 @dataclass(frozen=True)
 class SourceLine:
-    """A line of the user's code."""
+    """A line of the user's code, or what was generated for it."""
 
     file: str
     line: int
+    is_adjoint: bool = False
 
     @property
     def text(self) -> str:
         """The line itself, or an empty string where the source cannot be read."""
         return linecache.getline(self.file, self.line).strip()
 
+    @property
+    def short(self) -> str:
+        """The file's name and the line, without folders and text."""
+        return f"{'adjoint of ' if self.is_adjoint else ''}{Path(self.file).name}:{self.line}"
+
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}" + (f"    {self.text}" if self.text else "")
+        place = f"{'adjoint of ' if self.is_adjoint else ''}{self.file}:{self.line}"
+        return place + (f"    {self.text}" if self.text else "")
 
 
 _SCIPY = str(Path(numpy.__file__).parents[1] / "scipy") + os.sep
@@ -155,14 +162,14 @@ def is_internal(file: str) -> bool:
     return _internal[file]
 
 
-def source_line(code: CodeType | None, instruction: int) -> SourceLine | None:
+def source_line(code: CodeType | None, instruction: int, is_adjoint: bool = False) -> SourceLine | None:
     """Return the line that a frame was at: finding it is left until an error needs it."""
     if code is None:
         return None
     for start, end, line in code.co_lines():
         if start <= instruction < end and line is not None:
-            return SourceLine(code.co_filename, line)
-    return SourceLine(code.co_filename, code.co_firstlineno)
+            return SourceLine(code.co_filename, line, is_adjoint)
+    return SourceLine(code.co_filename, code.co_firstlineno, is_adjoint)
 
 
 def here() -> str:

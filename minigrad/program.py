@@ -101,7 +101,7 @@ def _lines(program: Program) -> Iterator[str]:
     for eq in program.equations:
         keywords = [f"{k}={v!r}" for k, v in eq.params.items()]
         call = f"{eq.op.name}({', '.join([*map(show, eq.inputs), *keywords])})"
-        where = f"    # {eq.source.file.rsplit('/', 1)[-1]}:{eq.source.line}" if eq.source else ""
+        where = f"    # {eq.source.short}" if eq.source else ""
         yield f"  {', '.join(map(typed, eq.outs))} = {call}{where}"
     yield f"  return {', '.join(map(show, program.outputs))}"
 

@@ -23,6 +23,7 @@ from minigrad.errors import (
     SourceLine,
     here,
     parameter_names,
+    source_line,
     user_frame,
 )
 from minigrad.fingerprint import fingerprint
@@ -32,7 +33,7 @@ from minigrad.program import Atom, Const, Equation, Program, Var, validate, with
 from minigrad.rules.index import assign, gather
 from minigrad.shapes import shape_of
 from minigrad.slices import is_whole
-from minigrad.tape import Tape, computes_in_its_own_way
+from minigrad.tape import NEW_TAPE, Node, Observer, Tape, computes_in_its_own_way
 from minigrad.tensor import Tensor, dtype_of, plain
 
 __all__ = ["Trace", "arrays_as_inputs", "name_of", "parameter_names", "trace", "trace_tree"]
@@ -233,6 +234,33 @@ def _slot_now(x: Any) -> int | None:
     return x._snapshot()._slot if isinstance(x, Tensor) else None
 
 
+class TapeOverTrace(Tape):
+    """A tape that tells the trace below it which line a backward pass computes the adjoint of."""
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__()
+        trace.line = None  # also in the backward pass of another: what comes now goes forward
+        self.observer = _Lines(trace)
+
+    def backward(self, seeds: dict[int, Any], release: bool) -> list[Any]:
+        """Walk backwards, as any tape does."""
+        assert isinstance(self.observer, _Lines)
+        trace = self.observer.trace
+        before = trace.line
+        try:
+            return super().backward(seeds, release)
+        finally:
+            trace.line = before
+
+
+class _Lines(Observer):
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+
+    def arrived(self, node: Node, g: Any) -> None:
+        self.trace.line = source_line(node.code, node.instruction, is_adjoint=True)
+
+
 def _is_search(op: Op, inputs: tuple[Any, ...]) -> bool:
     """Tell whether the shape of a result depends on values."""
     if op is gather:
@@ -297,8 +325,12 @@ def trace_tree(
     names = parameter_names(f, len(args))
     arguments = arrays_as_inputs(tape, args, names)
     before = [[(x, x._slot if isinstance(x, Tensor) else None) for x in tree.leaves(a)] for a in arguments]
-    with tape.names.watching() if every_name else nullcontext():
-        out = f(*arguments)
+    token = NEW_TAPE.set(lambda: TapeOverTrace(tape))
+    try:
+        with tape.names.watching() if every_name else nullcontext():
+            out = f(*arguments)
+    finally:
+        NEW_TAPE.reset(token)
     for name, argument, given in zip(names, arguments, before, strict=True):
         tape.refuse_changes(name, argument, given)
     leaves, structure = tree.flatten(out)

@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import inspect
 import weakref
 
 import numpy as np
@@ -321,3 +322,21 @@ def test_a_trace_does_not_keep_the_tapes_of_differentiations_inside():
 
     trace(f, np.ones(3))
     assert alive == [False]
+
+
+def test_what_a_backward_pass_computes_is_the_adjoint_of_a_line_and_a_checkpoint_goes_forward_again():
+    def hidden(x, w):
+        return np.tanh(x @ w)
+
+    def loss(w, x):
+        return np.sum(np.exp(minigrad.checkpoint(hidden)(x, w)))
+
+    def twice(w, x):
+        return minigrad.grad(lambda w: np.sum(minigrad.grad(loss, w, x)), w) * 3
+
+    first = inspect.getsourcelines(hidden)[1]
+    shown = [(eq.op.name, eq.source.short) for eq in trace(twice, np.ones((3, 2)), np.ones((2, 3))).equations]
+    line = f"test_trace.py:{first + 1}"
+    assert [place for name, place in shown if name == "np.tanh"] == [line, line]
+    assert [place for name, place in shown if name == "np.matmul"][-1] == f"adjoint of {line}"
+    assert shown[-1] == ("np.multiply", f"test_trace.py:{inspect.getsourcelines(twice)[1] + 1}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -86,7 +85,7 @@ def measure(executable: Any, repeat: int) -> Profile:
     for (_, with_repeats), elapsed in zip(steps, fastest, strict=True):
         equations = list({id(eq): eq for eq in with_repeats}.values())  # threads have a share of the same one each
         last = equations[-1].source
-        source = "" if last is None else f"{Path(last.file).name}:{last.line}"
+        source = "" if last is None else last.short
         key = (tuple(eq.op.name.removeprefix("np.") for eq in equations), equations[0].outs[0].shape, source)
         seconds[key] += elapsed  # type: ignore[assignment]
         calls[key] += 1
