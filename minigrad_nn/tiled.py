@@ -15,7 +15,7 @@ from minigrad_nn.layers import Array
 
 __all__ = ["tiled_attention"]
 
-MOST_TILES = 8  # for a block of queries
+MOST_TILES = 16  # for a block of queries
 
 
 def tiled_attention(
@@ -32,7 +32,7 @@ def tiled_attention(
     causal
         Query i sees keys 0..i + S - T. Otherwise every query sees every key.
     queries, keys
-        The size of a tile. By default each block of queries has at most eight tiles, of 256 keys or more: a compiled
+        The size of a tile. By default each block of queries has at most sixteen tiles, of 256 keys or more: a compiled
         program lists every tile, so their number too must grow with the length, not with its square.
 
     Raises
