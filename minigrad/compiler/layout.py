@@ -26,7 +26,7 @@ class Buffer:
 
     dtype: np.dtype[Any]
     size: int  # elements
-    kind: str  # "arena", "input", "constant"
+    kind: str  # "arena", "input", "constant", "result"
     start: int = -1  # of an arena buffer: its place, in bytes
     first: int = -1  # the step that writes it first
     last: int = -1  # the last step that needs it

@@ -11,16 +11,19 @@ import numpy as np
 from minigrad.compiler.crew import Instruction, Work, crew, number_of_threads, span
 from minigrad.compiler.kernel_cache import kernel_functions
 from minigrad.compiler.kernel_source import write_kernel
+from minigrad.compiler.layout import Buffer
 from minigrad.compiler.numpy_backend import Memory, Step, equation_step, is_done_in_place
+from minigrad.compiler.plan import SMALL
 from minigrad.compiler.products import product
+from minigrad.compiler.relocation import Relocation, Tables
 from minigrad.compiler.rowfuse import Group
 from minigrad.compiler.rows_by_number import rows_by_number
 from minigrad.program import Equation
 
-__all__ = ["llvm_steps"]
+__all__ = ["make_steps", "relocations"]
 
 
-def llvm_steps(memory: Memory, separate: bool = False) -> list[tuple[Step, list[Equation]]]:
+def make_steps(memory: Memory, separate: bool = False) -> list[tuple[Step, list[Equation]]]:
     """Return the steps of a plan, each with the equations it computes; `separate` makes each kernel one."""
     threads = number_of_threads()
     steps: list[tuple[Step, list[Equation]]] = []
@@ -53,6 +56,21 @@ def llvm_steps(memory: Memory, separate: bool = False) -> list[tuple[Step, list[
     return steps
 
 
+def relocations(memory: Memory, steps: list[tuple[Step, list[Equation]]]) -> dict[Buffer, Relocation]:
+    """Return the arguments and results that may lie elsewhere in each run: those that only instructions touch."""
+    plan = memory.plan
+    runs = [step for step, _ in steps if isinstance(step, Run)]
+    by_python = [eq for step, equations in steps if not isinstance(step, Run) for eq in equations]
+    fixed = {plan.views[a].buffer for eq in by_python for a in (*eq.inputs, *eq.outs) if a in plan.views}
+    outputs = {plan.views[a].buffer for a in plan.program.outputs}
+    fixed |= {b for b in outputs if b.kind == "input"}  # whose copy is taken from where it lay first
+    large = [b for b in memory.flat if b.kind in ("input", "result") and b.size * b.dtype.itemsize > SMALL]
+    if not large or not runs:
+        return {}
+    tables = Tables([table for run in runs for table in run.tables])
+    return {b: Relocation(memory.flat[b], tables) for b in large if b not in fixed}
+
+
 class Run:
     """A list of instructions as one step."""
 
@@ -60,6 +78,8 @@ class Run:
 
     def __init__(self, instructions: list[Instruction], threads: int) -> None:
         self.threads = threads
+        tables = {id(t): t for i in instructions for t in (i.table, *i.keep)}  # two may share one
+        self.tables = [t for t in tables.values() if t.dtype == np.int64]
         self.work = Work(instructions, threads)
 
     def __call__(self) -> None:

@@ -17,7 +17,7 @@ from minigrad.compiler.plan import CONCATENATE, Plan
 from minigrad.compiler.threads import Run, Task, span, threads_of_blas
 from minigrad.program import Atom, Const, Equation
 
-__all__ = ["MATMUL", "Memory", "Step", "equation_step", "is_done_in_place", "numpy_steps"]
+__all__ = ["MATMUL", "Memory", "Step", "equation_step", "is_done_in_place", "make_steps", "relocations"]
 
 Step = Call
 MOST_ALONE = 1 << 16  # elements: with fewer, threads would wait for Python's lock longer than they compute
@@ -39,6 +39,8 @@ class Memory:
             if buffer.kind == "arena" and buffer.start >= 0 and buffer not in self.flat:
                 size = buffer.size * buffer.dtype.itemsize
                 self.flat[buffer] = self.arena[buffer.start : buffer.start + size].view(buffer.dtype)
+            elif buffer.kind == "result" and buffer not in self.flat:
+                self.flat[buffer] = np.empty(buffer.size, buffer.dtype)
             elif buffer.kind == "constant" and isinstance(atom, Const) and buffer not in self.flat:
                 value = np.asarray(atom.value)
                 self.flat[buffer] = np.ravel(value)
@@ -64,7 +66,7 @@ def _aligned(n_bytes: int) -> np.ndarray:
     return raw[start : start + n_bytes]
 
 
-def numpy_steps(memory: Memory, separate: bool = False) -> list[tuple[Step, list[Equation]]]:
+def make_steps(memory: Memory, separate: bool = False) -> list[tuple[Step, list[Equation]]]:
     """Return the steps of a plan, each with the equations it computes; `separate` makes each group one.
 
     Where NumPy's BLAS has several threads, and arrays are large, tasks are shared among as many threads of Python.
@@ -101,6 +103,11 @@ def numpy_steps(memory: Memory, separate: bool = False) -> list[tuple[Step, list
             run()
     run()
     return steps
+
+
+def relocations(memory: Memory, steps: list[tuple[Step, list[Equation]]]) -> dict[Any, Any]:
+    """Return what may lie elsewhere in each run: nothing, as NumPy's calls hold arrays that are where they are."""
+    return {}
 
 
 def _all(calls: list[Step]) -> None:

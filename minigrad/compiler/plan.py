@@ -20,10 +20,11 @@ from minigrad.op import OPS
 from minigrad.program import Atom, Const, Equation, Program, Var
 from minigrad.zero import zero_stays_zero
 
-__all__ = ["Plan", "plan"]
+__all__ = ["SMALL", "Plan", "plan"]
 
 CONCATENATE, MATMUL, WHERE = OPS[np.concatenate], OPS[np.matmul], OPS[np.where]
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
+SMALL = 1 << 16  # bytes: an argument or a result up to this size is copied, a larger one is used where it lies
 LARGE = 2_000_000  # bytes: more than the caches of a core hold
 
 
@@ -104,6 +105,8 @@ def plan(program: Program, orders: Orders, kernels: bool = True, donated: dict[A
     _find_outside(result, step_of)
     _live(result)
     _donate(result, donated or {}, step_of)
+    if kernels:
+        _set_results_apart(result)
     _allocate(result)
     return result
 
@@ -211,6 +214,22 @@ def _is_read_before(p: Plan, group: Group, output: Atom, buffer: Buffer, view: V
             if p.views[a].shape != view.shape or not p.views[a].is_contiguous:
                 return False
     return True
+
+
+def _set_results_apart(p: Plan) -> None:
+    """Give large results memory of their own, which the caller may get: a copy takes as long as many kernels."""
+    outputs = Counter(p.views[atom].buffer for atom in p.program.outputs)
+    for atom in p.program.outputs:
+        view = p.views[atom]
+        b = view.buffer
+        if (
+            b.kind == "arena"
+            and outputs[b] == 1
+            and b.size * b.dtype.itemsize > SMALL
+            and view.is_same(contiguous(view.shape, b))
+            and prod(view.shape) == b.size
+        ):
+            b.kind = "result"
 
 
 def _allocate(p: Plan) -> None:

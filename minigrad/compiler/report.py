@@ -69,7 +69,7 @@ def measure(executable: Any, repeat: int) -> Profile:
     Donated arrays are restored afterwards.
     """
     saved = [(a, a.copy()) for v, a in zip(executable.inputs, executable.bound, strict=True) if v in executable.owned]
-    steps = executable.make_steps(executable.memory, separate=True)
+    steps = executable.backend.make_steps(executable.memory, separate=True)
     fastest = [float("inf")] * len(steps)
     with np.errstate(all="ignore"):
         for _ in range(repeat):
