@@ -13,9 +13,9 @@ from minigrad.errors import parameter_names, source_line
 from minigrad.op import Op
 from minigrad.program import Program, Var
 from minigrad.shapes import shape_of
-from minigrad.tape import NEW_TAPE, Node, Observer, Tape
+from minigrad.tape import NEW_TAPE, Node, Observer
 from minigrad.tensor import Tensor, dtype_of
-from minigrad.trace import Trace, arrays_as_inputs, name_of
+from minigrad.trace import TapeOverTrace, Trace, arrays_as_inputs, name_of
 from minigrad.transforms import vjp
 from minigrad.zero import has_nan
 
@@ -75,13 +75,12 @@ def adjoint_program(
     return forward, Program(backward.inputs, backward.equations, backward.outputs, f"{forward.name}_adjoint", notes)
 
 
-class _WatchedTape(Tape, Observer):
+class _WatchedTape(TapeOverTrace, Observer):
     """A tape below which a trace lies, and which tells that trace what the values of its backward pass are."""
 
     def __init__(self, trace: Trace, gradients: dict[Var, Var]) -> None:
-        super().__init__()
+        super().__init__(trace)
         self.observer = self
-        self.trace = trace
         self.vars: dict[int, Var] = {}
         self.gradients = gradients
 
@@ -101,14 +100,6 @@ class _WatchedTape(Tape, Observer):
             return x
         self.suspicious = self.suspicious or has_nan(x)
         return self.trace.lift(x)
-
-    def backward(self, seeds: dict[int, Any], release: bool) -> list[Any]:
-        """Walk backwards; what the trace records meanwhile is the adjoint of something."""
-        before = self.trace.line, self.trace.of
-        try:
-            return super().backward(seeds, release)
-        finally:
-            self.trace.line, self.trace.of = before
 
     def arrived(self, node: Node, g: Any) -> None:
         """Note what the next equations are the adjoint of, and name the gradient: dscores for that of scores."""

@@ -7,8 +7,8 @@ differentiations inside the function, so that their backward passes are recorded
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -130,6 +130,15 @@ class Trace(Tape):
             self.lifted[id(x)] = self._new(x), Const(x, self.names.of_constant(x))
         return self.lifted[id(x)][0]
 
+    @contextmanager
+    def backward_pass(self) -> Iterator[None]:
+        """Go back afterwards to what is said now of the equations to come: backward passes may be nested."""
+        before = self.line, self.of
+        try:
+            yield
+        finally:
+            self.line, self.of = before
+
     def record(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Note an op as an equation, and return a Tensor that stands for its result."""
         if op.kind == "call":  # of plain NumPy code: a checkpoint
@@ -240,17 +249,13 @@ class TapeOverTrace(Tape):
     def __init__(self, trace: Trace) -> None:
         super().__init__()
         trace.line = None  # also in the backward pass of another: what comes now goes forward
+        self.trace = trace
         self.observer = _Lines(trace)
 
     def backward(self, seeds: dict[int, Any], release: bool) -> list[Any]:
         """Walk backwards, as any tape does."""
-        assert isinstance(self.observer, _Lines)
-        trace = self.observer.trace
-        before = trace.line
-        try:
+        with self.trace.backward_pass():
             return super().backward(seeds, release)
-        finally:
-            trace.line = before
 
 
 class _Lines(Observer):

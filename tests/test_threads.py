@@ -10,7 +10,8 @@ import pytest
 
 import minigrad
 from minigrad.compiler import numpy_backend, numpy_calls
-from minigrad.compiler.threads import Run, Task, span
+from minigrad.compiler.layout import span
+from minigrad.compiler.threads import Run, Task
 from on_threads import always_the_same_bits, close, inputs, serves_several_callers
 
 

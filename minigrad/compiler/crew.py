@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.compiler.layout import Span
 from minigrad.compiler.loops import compiled
 from minigrad.program import Equation
 
-__all__ = ["Crew", "Instruction", "Work", "crew", "number_of_threads", "span"]
+__all__ = ["Crew", "Instruction", "Work", "crew", "number_of_threads"]
 
 MOST_THREADS = 62  # bits of the mask of sleeping threads
 
@@ -88,8 +89,8 @@ class Instruction:
     function: int  # its address
     table: np.ndarray  # int64: what it is called with
     shared: bool  # every thread does a part; otherwise one thread does it all
-    reads: list[tuple[int, int]]  # spans of addresses
-    writes: list[tuple[int, int]]
+    reads: list[Span]
+    writes: list[Span]
     equations: list[Equation]
     keep: list[np.ndarray] = field(default_factory=list)  # memory that the table points to
     scratch: int = 0  # bytes of memory that each thread needs for a while
@@ -113,8 +114,8 @@ def _listed(instructions: list[Instruction], threads: int) -> np.ndarray:
     touches; for all of them, as it is not told which part does what.
     """
     rows = []
-    read: list[tuple[int, int]] = []
-    written: list[tuple[int, int]] = []
+    read: list[Span] = []
+    written: list[Span] = []
     before = after = alone = 0
     for i in instructions:
         if _touch(i.reads, written) or _touch(i.writes, written) or _touch(i.writes, read):
@@ -128,14 +129,8 @@ def _listed(instructions: list[Instruction], threads: int) -> np.ndarray:
     return np.array(rows, np.int64)
 
 
-def _touch(a: list[tuple[int, int]], b: list[tuple[int, int]]) -> bool:
+def _touch(a: list[Span], b: list[Span]) -> bool:
     return any(start < other_end and other < end for start, end in a for other, other_end in b)
-
-
-def span(array: np.ndarray) -> tuple[int, int]:
-    """Return the addresses that a contiguous array takes."""
-    start = array.ctypes.data
-    return start, start + array.nbytes
 
 
 def _function(address: int, parameters: int, result: Any = ctypes.c_int64) -> Any:

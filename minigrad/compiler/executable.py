@@ -15,7 +15,7 @@ from minigrad.compiler import numpy_backend
 from minigrad.compiler.captured import Captured
 from minigrad.compiler.donate import pair
 from minigrad.compiler.draws import Source, recording_draws, refill
-from minigrad.compiler.layout import Buffer, materialise
+from minigrad.compiler.layout import Buffer, materialise, span
 from minigrad.compiler.lower import lower
 from minigrad.compiler.numpy_backend import Memory, Step
 from minigrad.compiler.plan import SMALL, plan
@@ -143,8 +143,7 @@ class Executable:
         spans = []
         for var, array in zip(self.inputs, self.bound, strict=True):
             if array is not None and array.size:
-                start = array.__array_interface__["data"][0]
-                spans.append((start, start + array.nbytes, var in self.owned))
+                spans.append((*span(array), var in self.owned))
         ends = {False: 0, True: 0}  # the furthest so far: of arrays that are only read, of those that are written too
         for start, end, is_owned in sorted(spans):
             if start < ends[True] or (is_owned and start < ends[False]):

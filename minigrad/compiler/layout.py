@@ -17,7 +17,7 @@ from minigrad.op import OPS
 from minigrad.program import Atom, Equation, Program, Var, validate
 from minigrad.rules.index import getitem
 
-__all__ = ["Buffer", "Orders", "View", "contiguous", "look", "materialise", "ordered"]
+__all__ = ["Buffer", "Orders", "Span", "View", "contiguous", "look", "materialise", "ordered", "span"]
 
 
 @dataclass(eq=False)
@@ -118,6 +118,18 @@ def _view_strides(old: tuple[int, ...], strides: tuple[int, ...], new: tuple[int
             step *= new[k]
         i, j = i + 1, j + 1
     return tuple(result) + (0,) * (len(new) - len(result))
+
+
+Span = tuple[int, int]
+"""The addresses between which an array lies."""
+
+
+def span(array: np.ndarray) -> Span:
+    """Return the addresses between which an array lies."""
+    if array.flags.c_contiguous:  # as nearly all are
+        low: int = array.__array_interface__["data"][0]
+        return low, low + array.nbytes
+    return np.lib.array_utils.byte_bounds(array)
 
 
 Orders = dict[Var, tuple[int, ...]]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from minigrad.compiler.crew import Instruction, Work, crew, number_of_threads, span
+from minigrad.compiler.crew import Instruction, Work, crew, number_of_threads
 from minigrad.compiler.kernel_cache import kernel_functions
 from minigrad.compiler.kernel_source import write_kernel
-from minigrad.compiler.layout import Buffer
+from minigrad.compiler.layout import Buffer, span
 from minigrad.compiler.numpy_backend import Memory, Step, equation_step, is_done_in_place
 from minigrad.compiler.plan import SMALL
 from minigrad.compiler.products import product

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from minigrad.compiler.blocks import Blocks, Part
-from minigrad.compiler.layout import View
+from minigrad.compiler.layout import Span, View, span
 from minigrad.compiler.numpy_calls import MATMUL, Call, Flag, call_into_memory, call_of, not_in_place, products, work
 from minigrad.compiler.ops import is_scalar
 from minigrad.compiler.plan import CONCATENATE, Plan
-from minigrad.compiler.threads import Run, Task, span, threads_of_blas
+from minigrad.compiler.threads import Run, Task, threads_of_blas
 from minigrad.program import Atom, Const, Equation
 
 __all__ = ["MATMUL", "Memory", "Step", "equation_step", "is_done_in_place", "make_steps", "relocations"]
@@ -155,7 +155,7 @@ def _task(
     return Task(lambda _: [call], [eq], _spans(reads), _spans(writes), cost + 2, thread)
 
 
-def _spans(arrays: Iterable[Any]) -> list[tuple[int, int]]:
+def _spans(arrays: Iterable[Any]) -> list[Span]:
     return [span(a) for a in arrays if isinstance(a, np.ndarray)]
 
 

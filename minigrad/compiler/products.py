@@ -10,7 +10,8 @@ import itertools
 
 import numpy as np
 
-from minigrad.compiler.crew import Instruction, span
+from minigrad.compiler.crew import Instruction
+from minigrad.compiler.layout import span
 from minigrad.compiler.loops import compiled
 from minigrad.compiler.numpy_backend import Memory
 from minigrad.compiler.numpy_calls import MATMUL, along, folded

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from minigrad.compiler.crew import span
+from minigrad.compiler.layout import span
 
 __all__ = ["Relocation", "Tables"]
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.compiler.crew import Instruction, span
+from minigrad.compiler.crew import Instruction
+from minigrad.compiler.layout import span
 from minigrad.compiler.loops import compiled
 from minigrad.program import Atom, Equation
 from minigrad.rules.index import Slot, gather, scatter

@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.compiler.layout import Span
 from minigrad.program import Equation
 
-__all__ = ["Run", "Task", "threads_of_blas", "span"]
+__all__ = ["Run", "Task", "threads_of_blas"]
 
 HOP = 20.0  # microseconds: for a thread to see that another has ended
 Call = Callable[[], Any]
-Span = tuple[int, int]
 
 
 @dataclass
@@ -40,14 +40,6 @@ class Task:
     writes: list[Span]
     cost: float  # microseconds, roughly
     thread: int | None = None  # None: whichever is free first
-
-
-def span(array: np.ndarray) -> Span:
-    """Return the addresses between which an array lies."""
-    if array.flags.c_contiguous:  # as nearly all are
-        low: int = array.__array_interface__["data"][0]
-        return low, low + array.nbytes
-    return np.lib.array_utils.byte_bounds(array)
 
 
 class Run:

@@ -19,7 +19,7 @@ from minigrad.emit.literals import ATOM, COMPARE, Text
 from minigrad.emit.scope import Scope
 from minigrad.program import Equation
 
-__all__ = ["add_helper", "call_text", "defaults_of", "is_numpys", "spell_own"]
+__all__ = ["call_text", "defaults_of", "is_numpys", "spell_own"]
 
 
 def call_text(name: str, operands: list[Text], keywords: list[str]) -> Text:
@@ -50,7 +50,7 @@ def spell_own(eq: Equation, operands: list[Text], params: dict[str, Any], scope:
             text = _inlined(function, operands, params, scope)
             if text is not None:
                 return text
-        elif add_helper(function, scope):
+        elif _add_helper(function, scope):
             return call_text(function.__name__, operands, [f"{k}={scope.literal(v).code}" for k, v in params.items()])
     name = "".join(c if c.isalnum() else "_" for c in eq.op.name.removeprefix("np.").strip("<>"))
     name = name if name.isidentifier() and not keyword.iskeyword(name) else "function"
@@ -119,7 +119,7 @@ class _Replace(ast.NodeTransformer):
         return node
 
 
-def add_helper(function: Callable[..., Any], scope: Scope) -> bool:
+def _add_helper(function: Callable[..., Any], scope: Scope) -> bool:
     """Put a function of minigrad, and those it calls, above the emitted one, if they need NumPy only."""
     if not isinstance(function, FunctionType) or function.__code__.co_freevars:
         return False
