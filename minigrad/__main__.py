@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 COMMANDS = {
@@ -21,5 +22,16 @@ def main(argv: list[str] | None = None) -> int:
     return 0 if command in ("-h", "--help") else 2
 
 
+def _run() -> int:
+    """Run the command; if nobody reads on, as after `| head`, end quietly with the code of a closed pipe."""
+    try:
+        code = main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what Python flushes at its end goes nowhere
+        return 128 + 13  # as a shell says that SIGPIPE has ended something
+    return code
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_run())

@@ -21,7 +21,8 @@ INPUT: dict[str, Any] = {  # of the option --input
     "action": "append",
     "default": [],
     "metavar": "[NAME=]SHAPE",
-    "help": "an input: 2,4,8 for an array, 1e-5 for a value; in order, or by name: ids=2,5:int64; repeat for each",
+    "help": "an input: 2,4,8 for an array, 1e-5 for a value that has no gradient, 'log_t=' for a scalar array; in "
+    "order, or by name: ids=2,5:int64; repeat for each",
 }
 MOST_NAMES = 20
 
@@ -160,8 +161,13 @@ def bound(
     if not hasattr(f, "__code__"):  # a function of NumPy, whose parameters may have no names: take them in order
         return (*in_order, *values.values()), {}
     signature = inspect.signature(f)
+    named = getattr(f, "__name__", f)
+    if not any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
+        for name in (n for n in values if n not in signature.parameters):
+            near = difflib.get_close_matches(name, signature.parameters, 1)
+            raise CommandError(f"{named}{signature}: no {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
     try:
         found = signature.bind(*in_order, **values)
     except TypeError as error:
-        raise CommandError(f"{getattr(f, '__name__', f)}{signature}: {error}") from error
+        raise CommandError(f"{named}{signature}: {error}") from error
     return found.args, found.kwargs

@@ -132,3 +132,49 @@ def test_a_forgotten_term_is_looked_for_where_the_gradient_is_returned():
     found = caught.value.report.culprit
     with open(__file__, encoding="utf-8") as file:
         assert file.readlines()[found.line.line - 1].strip() == "return da @ self.A.T"
+
+
+def rnn(x, h0, W):
+    h, hs = h0, []
+    for t in range(x.shape[0]):
+        h = np.tanh(x[t] + h @ W)
+        hs.append(h)
+    return np.stack(hs), (x, h0, W, hs)
+
+
+def rnn_backward_of_the_end(dhs, cache):
+    x, h0, W, hs = cache
+    dx, dW, dh = np.zeros_like(x), np.zeros_like(W), np.zeros_like(h0)
+    for t in reversed(range(x.shape[0])):
+        da = (dhs[t] + dh) * (1 - hs[t] ** 2)
+        before = hs[t - 1]  # wrong: the first is hs[-1]
+        dx[t] = da
+        dW += before.T @ da
+        dh = da @ W.T
+    return dx, dh, dW
+
+
+def rnn_backward_of_another_state(dhs, cache):
+    x, h0, W, hs = cache
+    dx, dW, dh = np.zeros_like(x), np.zeros_like(W), np.zeros_like(h0)
+    for t in reversed(range(x.shape[0])):
+        da = (dhs[t] + dh) * (1 - hs[t] ** 2)
+        before = np.cos(hs[t - 1]) if t else 2 * h0  # wrong in two ways
+        dx[t] = da
+        dW += before.T @ da
+        dh = da @ W.T
+    return dx, dh, dW
+
+
+def test_what_a_loop_had_on_its_turn_before_or_began_with_is_tried():
+    with pytest.raises(AdjointMismatch) as caught:
+        check_layer((rnn, rnn_backward_of_the_end), normal(3, 2, 4), normal(2, 4), normal(4, 4))
+    assert caught.value.report.culprit.cure == "`hs[t - 1] if t else h0` in place of `hs[t - 1]`"
+
+
+def test_that_a_gradient_is_right_once_it_is_right_is_no_evidence():
+    with pytest.raises(AdjointMismatch) as caught:
+        check_layer((rnn, rnn_backward_of_another_state), normal(3, 2, 4), normal(2, 4), normal(4, 4))
+    culprit = caught.value.report.culprit
+    assert culprit.variable == "dW" and not culprit.confirmed
+    assert "as a suspicion" in str(culprit) and "once it is" not in str(culprit)

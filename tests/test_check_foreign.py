@@ -2,6 +2,7 @@
 
 import copy
 import math
+import re
 import sys
 import threading
 
@@ -308,3 +309,23 @@ def test_numbers_are_remembered_only_in_the_context():
 
     tape_of(inside)
     assert "foreign_layers" in sys.modules
+
+
+def doubled(x):
+    return 2 * x, (x,)
+
+
+def doubled_backward(dout, cache):
+    return 2 * dout
+
+
+def test_a_backward_function_beside_its_forward_function_is_refused_with_the_call_that_was_meant():
+    x = np.ones((2, 3))
+    fix = re.escape("check_layer((doubled, doubled_backward), *inputs)")
+    with pytest.raises(MinigradError, match=fix):
+        check_layer(doubled, x, backward=doubled_backward)
+    with pytest.raises(MinigradError, match=fix):
+        check_layer(doubled, doubled_backward, x)
+    with pytest.raises(MinigradError, match=r"one number first, got an array of shape \(2, 3\)\n  fix .*\(doubled, "):
+        check_layer(doubled, x)
+    assert check_layer((doubled, doubled_backward), x).right

@@ -409,3 +409,16 @@ def test_a_layer_has_a_page_too():
     with pytest.raises(AdjointMismatch) as caught:
         check_layer(Doubled(), np.ones((2, 3)))
     Page(caught.value.report.html())
+
+
+def test_of_a_single_number_no_factor_is_named_that_says_nothing():
+    def power(x, t):
+        return x**2 * t
+
+    def adjoint(g, x, t):
+        return 2 * g * x * t, 7.3 * np.sum(g * x**2)
+
+    with pytest.raises(AdjointMismatch) as caught:
+        check_adjoint(power, adjoint, np.array([1.0, 2.0, 4.0]), np.array(0.3), other_shapes=False)
+    t = next(c for c in caught.value.report.comparisons if c.name == "t")
+    assert not t.right and t.diagnosis == []

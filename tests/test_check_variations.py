@@ -147,6 +147,32 @@ def test_what_is_right_for_one_row_only_is_wrong():
     assert "g[0].copy()" in caught.value.report.culprit.line.text
 
 
+def filtered(x, kernel):
+    out = np.zeros_like(x)
+    padded = np.pad(x, [(len(kernel) - 1, 0), (0, 0)])
+    for k in range(len(kernel)):
+        out = out + kernel[k] * padded[len(kernel) - 1 - k : len(kernel) - 1 - k + len(x)]
+    return out
+
+
+def filtered_adjoint(g, x, kernel):
+    K, T = len(kernel), len(x)
+    dx, dkernel = np.zeros_like(x), np.zeros_like(kernel)
+    for k in range(K):
+        dx[: T - k] += kernel[k] * g[k:]
+        dkernel[k] = np.sum(g[k:] * x[: T - k], axis=0)
+    return dx, dkernel
+
+
+def test_what_raises_in_another_shape_is_named_with_the_shape_and_no_edit_that_breaks_the_example():
+    with pytest.raises(AdjointMismatch) as caught:
+        check_adjoint(filtered, filtered_adjoint, normal(5, 4), normal(3, 4))
+    text, culprit = str(caught.value), caught.value.report.culprit
+    assert text.startswith("filtered_adjoint, the adjoint of filtered: WRONG in another shape\n")
+    assert "everything is right" not in text and culprit.line.text == "dx[: T - k] += kernel[k] * g[k:]"
+    assert "tried with x (5, 4), kernel (7, 4)" in text
+
+
 def test_other_shapes_can_be_left_out():
     report = check_adjoint(scaled_rows, scaled_rows_adjoint, normal(4, 4), normal(4), other_shapes=False)
     assert report.verdict == "right"

@@ -1,5 +1,6 @@
 """`python -m minigrad`, and what its commands share."""
 
+import os
 import subprocess
 import sys
 
@@ -160,3 +161,24 @@ def test_values_are_bound_to_parameters():
 
 def test_load_finds_methods(file):
     assert load(f"{file}:Layer.forward")(np.zeros(2)).tolist() == [1, 1]
+
+
+def test_an_input_that_no_parameter_is_called_is_named_with_the_nearest(file, capsys):
+    code, _, err = output(capsys, "adjoint", f"{file}:scale", "--input", "x=3,4", "--input", "powr=3")
+    assert code == 2 and "no 'powr'; did you mean 'power'?" in err
+
+
+def test_a_closed_pipe_is_no_error(file):
+    command = [sys.executable, "-m", "minigrad", "adjoint", f"{file}:scale", "--input", "x=3,4", "--input", "w=4"]
+    reads, writes = os.pipe()
+    os.close(reads)
+    done = subprocess.run(command, stdout=writes, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writes)
+    sys.path.append(str(file.parent))  # as the fixture expects
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_the_help_says_how_a_scalar_array_is_given(capsys):
+    with pytest.raises(SystemExit):
+        program.main(["check", "--help"])
+    assert "'log_t=' for a scalar array" in " ".join(capsys.readouterr().out.split())

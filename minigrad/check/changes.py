@@ -154,6 +154,17 @@ def _insertions(node: ast.expr, at_hand: AtHand) -> Iterator[ast.expr]:
     yield _called(ast.Attribute(node, "swapaxes", ast.Load()), ast.Constant(-1), ast.Constant(-2))
     for function in at_hand.functions:
         yield _called(_variable(function), node)
+    yield from _turns_before(node, at_hand)
+
+
+def _turns_before(node: ast.expr, at_hand: AtHand) -> Iterator[ast.expr]:
+    """Yield `h[t - 1] if t else h0` for `h[t]` and `h[t - 1]`: what a loop had on its turn before, or began with."""
+    match node:
+        case ast.Subscript(array, ast.Name(i) | ast.BinOp(ast.Name(i), ast.Sub(), ast.Constant(1)), ast.Load()):
+            before = ast.BinOp(_variable(i), ast.Sub(), ast.Constant(1))
+            for name in at_hand.names:
+                if name != i:
+                    yield ast.IfExp(_variable(i), ast.Subscript(array, before, ast.Load()), _variable(name))
 
 
 def _options(node: ast.Call, at_hand: AtHand) -> Iterator[ast.expr]:

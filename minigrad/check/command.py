@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from minigrad.check.calling import FORWARD, find_method, raised_at
+from minigrad import tree
+from minigrad.check.calling import FORWARD, find_method, names_of_results, raised_at
 from minigrad.check.checks import check_adjoint, check_gradients
 from minigrad.check.foreign import check_layer
-from minigrad.check.pairs import returns_gradients
+from minigrad.check.naming import argument_names, is_float
+from minigrad.check.pairs import copy_of, is_number
+from minigrad.check.parameters import is_gradient_of
 from minigrad.check.report import Report
+from minigrad.check.subject import replayed_randomness
 from minigrad.commandline import INPUT, CommandError, arguments, load, made
 from minigrad.errors import AdjointMismatch, MinigradError
 
@@ -136,7 +140,7 @@ def _checked(options: argparse.Namespace) -> Report:
     if options.adjoint is not None:
         adjoint = _other(options, options.adjoint)
         return check_adjoint(target, adjoint, *args, other_shapes=not options.no_other_shapes, **kwargs)
-    with_gradients = False if kwargs else returns_gradients(target, args)
+    with_gradients = False if kwargs else _returns_gradients(target, args)
     if with_gradients:
         return check_layer(target, *args, other_shapes=not options.no_other_shapes)
     report = check_gradients(target, *args, **kwargs)
@@ -146,6 +150,29 @@ def _checked(options: argparse.Namespace) -> Report:
             f"what {called} returns besides a number was not checked; if it is a gradient, call it dx, dw ... or grads"
         )
     return report
+
+
+def _returns_gradients(function: Any, inputs: Sequence[Any]) -> bool | None:
+    """Tell whether a function returns a loss and gradients of its inputs, by what it calls them: dx for x, grads.
+
+    None where it returns arrays in the shapes of inputs besides a loss, and they could be anything.
+    """
+    out: list[Any] = []
+    with replayed_randomness():
+        called = names_of_results(function, lambda: out.append(function(*copy_of(inputs))))
+    if not isinstance(out[0], (tuple, list)) or len(out[0]) < 2 or not is_number(out[0][0]) or np.ndim(out[0][0]):
+        return False
+    names, besides = argument_names(function, len(inputs)), out[0][1:]
+
+    def is_gradient(name: str, value: Any) -> bool:
+        keys = list(value) if isinstance(value, dict) else [name] if name not in names else []
+        named = all(any(is_gradient_of(key, n) for n in names) for key in keys)
+        return ("grad" in name.lower() or named) if keys else False
+
+    if called and all(map(is_gradient, called[1:], besides)):
+        return True
+    shapes = {np.shape(x) for x in inputs if is_float(x)}
+    return None if any(is_float(x) and np.shape(x) in shapes for x in tree.leaves(list(besides))) else False
 
 
 def _other(options: argparse.Namespace, name: str) -> Any:

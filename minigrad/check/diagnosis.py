@@ -59,8 +59,8 @@ def diagnose(c: Comparison, context: Context) -> list[str]:
     return found[:3]
 
 
-def named_factor(c: float, sizes: dict[int, str], relative: float = 1e-6) -> str:
-    """Return what a constant factor is, where it is something that occurs in derivatives."""
+def named_factor(c: float, sizes: dict[int, str], relative: float = 1e-6) -> str | None:
+    """Return what a constant factor is, where it is something that occurs in derivatives; None if it is not."""
 
     def is_(x: float) -> bool:
         return abs(c - x) <= relative * abs(x)
@@ -85,7 +85,7 @@ def named_factor(c: float, sizes: dict[int, str], relative: float = 1e-6) -> str
     ):
         if is_(value):
             return f"it is the right gradient times {text}"
-    return f"it is the right gradient times {c:.7g}"
+    return None
 
 
 def _nothing(c: Comparison, context: Context) -> Iterator[str]:
@@ -128,12 +128,14 @@ def _shape(c: Comparison, context: Context) -> Iterator[str]:
 def _proportion(c: Comparison, context: Context) -> Iterator[str]:
     factor = factor_between(c.got, c.wanted, context.relative)
     if factor is not None:
-        yield named_factor(factor, context.sizes, max(1e-6, context.relative))
+        named = named_factor(factor, context.sizes, max(1e-6, context.relative))
+        if c.wanted.size > 1 or named is not None:  # two numbers are always in proportion
+            yield named or f"it is the right gradient times {factor:.7g}"
 
 
 def _order(c: Comparison, context: Context) -> Iterator[str]:
     got, wanted = c.got, c.wanted
-    if wanted.ndim > 1:
+    if wanted.size > 1 and wanted.ndim > 1:
         for order, other in permuted(wanted, got.shape):
             factor = factor_between(got, other, context.relative)
             if factor is not None:
@@ -158,7 +160,7 @@ def _another(c: Comparison, context: Context) -> Iterator[str]:
             factor = factor_between(c.got, other, context.relative)
             if factor is not None and abs(abs(factor) - 1) < 1e-6:
                 yield f"this is the gradient of {name}" + ("" if factor > 0 else " with the other sign")
-    if context.generated is not None:
+    if context.generated is not None and c.wanted.size > 1:
         place = context.generated.subject.names.index(c.name)
         ones = context.generated.gradients([np.ones_like(g) for g in context.gs])
         context.generated.gradients(context.gs)
@@ -189,8 +191,10 @@ def _constant(c: Comparison, context: Context) -> Iterator[str]:
             yield f"the term through {truth.name} is missing: it was treated as a constant{line}"
         elif abs(factor - 2) < 1e-6:
             yield f"the term through {truth.name} has the wrong sign{line}"
-        else:
+        elif c.wanted.size > 1:
             yield f"the term through {truth.name} is {1 - factor:.6g} times what it should be{line}"
+        else:
+            continue
         return
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -10,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from minigrad import tree
+from minigrad.check.calling import raised_at
 from minigrad.check.comparison import Comparison, compare
 from minigrad.check.conditions import Condition, conditions
 from minigrad.check.diagnosis import Context, diagnose
 from minigrad.check.finite import left_out, require_numbers
 from minigrad.check.formula import formula_of
-from minigrad.check.locate import locate
+from minigrad.check.laboratory import Laboratory
+from minigrad.check.locate import WrongLine, locate
 from minigrad.check.reference import Reference, first_line
 from minigrad.check.report import Listing, Report
 from minigrad.check.subject import Subject, name_of
@@ -70,7 +73,7 @@ def examine(
     if other_shapes and ran and reference.generated is not None and all(c.right for c in report.comparisons):
         with warnings.catch_warnings(), np.errstate(all="ignore"):  # the mean of nothing is no news
             warnings.simplefilter("ignore")
-            _other_shapes(subject, fixed, own, fixed_cotangent, report, names)
+            _other_shapes(subject, reference, fixed, own, fixed_cotangent, report, names)
     return report
 
 
@@ -181,6 +184,7 @@ def _context(subject: Subject, reference: Reference, relative: float) -> Context
 
 def _other_shapes(
     subject: Subject,
+    here: Reference,
     fixed: Sequence[int],
     own: bool,
     fixed_cotangent: bool,
@@ -203,7 +207,32 @@ def _other_shapes(
             reference = _reference(varied, fixed_cotangent)
             assert reference is not None and reference.generated is not None
             gs, tolerances = _cast(reference.gs, varied), reference.tolerances(varied)
-            report.culprit = locate(varied, reference.generated, gs, tolerances, names)
+            got = [c.got for c in report.comparisons]
+            example = Laboratory(
+                subject, _cast(here.gs, subject), here.wanted, here.tolerances(subject, got), math.inf
+            )
+            culprit = locate(varied, reference.generated, gs, tolerances, names, example=example)
+            report.culprit = _that_raised(varied, gs, culprit)
+
+
+def _that_raised(subject: Subject, gs: Sequence[Any], found: WrongLine | None) -> WrongLine | None:
+    """Return the line that raises in another shape, unless an edit makes everything right there and in the example."""
+    if found is not None and found.confirmed:
+        return found
+    try:
+        with np.errstate(all="ignore"):
+            subject.gradients(gs)
+    except Exception as error:  # whatever the adjoint raises
+        place = raised_at(error)
+        if place is not None:
+            return WrongLine(*place, None, False, "raises in another shape", raised=first_line(error))
+    return found
+
+
+def _tried(subject: Subject) -> str:
+    """Return the shapes of the arrays that gradients are taken of: "x (4, 2), kernel (5,)"."""
+    shapes = [f"{name} {np.shape(x)}" for name, x in zip(subject.names, subject.leaves, strict=True)]
+    return ", ".join(shapes[:8]) + (f" and {len(shapes) - 8} more" if len(shapes) > 8 else "")
 
 
 def _made_for(subject: Subject, varied: Subject) -> bool:
@@ -235,14 +264,17 @@ def _varied(label: str, subject: Subject, own: bool, fixed_cotangent: bool) -> C
             got = subject.by_leaf(subject.gradients(gs))
     except Exception as error:  # whatever the adjoint raises is the finding
         empty = any(0 in np.shape(x) for x in subject.leaves)  # to fail aloud there is no wrong gradient
-        return Condition(name, False, f"the adjoint raised {first_line(error)}", remark=empty)
+        place = raised_at(error)
+        at = "" if place is None else f"\n    at {place[0]}"
+        text = f"the adjoint raised {first_line(error)}{at}\n    tried with {_tried(subject)}"
+        return Condition(name, False, text, remark=empty)
     rows = zip(subject.names, got, reference.wanted, reference.tolerances(subject, got), strict=True)
     wrong = [c for c in (compare(subject.results[0], *row) for row in rows) if not c.right]
     wrong = [c for c in wrong if own or not _forgiven(c)]
     if not wrong:
         return _same_dtypes(name, subject, got) if own else Condition(name, True)
     wrong[0].diagnosis = diagnose(wrong[0], _context(subject, reference, 1e-6))
-    return Condition(name, False, str(wrong[0]))
+    return Condition(name, False, f"{wrong[0]}\n    tried with {_tried(subject)}")
 
 
 def _same_dtypes(name: str, subject: Subject, got: Sequence[Any]) -> Condition:

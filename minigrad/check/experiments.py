@@ -40,6 +40,9 @@ class WrongLine:
         What is known of every variable of the adjoint, in order.
     raised
         What the adjoint raised, if it did.
+    alone
+        With the right value in place of the variable only the gradient came right that it is, or is added up to:
+        that says nothing about the line.
     """
 
     line: SourceLine
@@ -51,6 +54,7 @@ class WrongLine:
     cure: str | None = None
     sightings: list[Sighting] = field(default_factory=list)
     raised: str | None = None
+    alone: bool = False
 
     @property
     def before(self) -> Sighting | None:
@@ -90,6 +94,7 @@ def by_truth(
                     a.line, a.function, a.name, len(now) == len(lab.wanted), f"should be {known.text}", known
                 )
                 if found.confirmed:
+                    found.alone = known.kind != "value" and now - right == {known.truth.slot}
                     return _that_fills(found, s)
                 partly = partly or found
     return partly

@@ -14,9 +14,11 @@ import numpy as np
 
 from minigrad.check.examine import examine
 from minigrad.check.layer import Layer
+from minigrad.check.naming import name_of
 from minigrad.check.pairs import Functions, LossAndGradient, Pair
 from minigrad.check.report import Report
 from minigrad.check.variations import numbers_of
+from minigrad.errors import MinigradError
 
 __all__ = ["check_layer"]
 
@@ -66,6 +68,8 @@ def check_layer(
         If the layer cannot be called, or nothing in it has a gradient.
     """
     pair: Pair
+    if isinstance(layer, (FunctionType, BuiltinFunctionType, MethodType)):
+        _require_no_backward(layer, inputs, forward, backward)
     if isinstance(layer, (tuple, list)):
         pair = Functions(*layer)
     elif isinstance(layer, (FunctionType, BuiltinFunctionType)):
@@ -88,3 +92,21 @@ def check_layer(
     if wrong and all(absent) and report.culprit is not None and not report.culprit.confirmed:
         report.culprit = None  # what is missing has no line
     return report.require()
+
+
+def _require_no_backward(function: Any, inputs: Sequence[Any], forward: Any, backward: Any) -> None:
+    """Raise if a function is given with its backward pass beside it: the two of them are one argument.
+
+    Raises
+    ------
+    MinigradError
+        With the call that was meant.
+    """
+    kinds = (FunctionType, BuiltinFunctionType, MethodType)
+    besides = next((f for f in (backward, forward, *inputs[:1]) if isinstance(f, kinds)), backward or forward)
+    if besides is not None:
+        name, other = name_of(function), besides if isinstance(besides, str) else name_of(besides)
+        raise MinigradError(
+            f"check_layer takes {name} alone for a function that returns (loss, gradients)\n"
+            f"  fix  with its backward pass, as a pair: check_layer(({name}, {other}), *inputs)"
+        )

@@ -35,6 +35,8 @@ class Laboratory:
         The right gradients, and how far each may be off.
     seconds
         How long the experiments may take in all, in time of this thread.
+    example
+        The laboratory of the example, if this one is of another shape: an edit must keep everything right there.
     """
 
     def __init__(
@@ -44,9 +46,11 @@ class Laboratory:
         wanted: Sequence[Any],
         tolerances: Sequence[float],
         seconds: float,
+        example: Laboratory | None = None,
     ) -> None:
         self.subject = subject
         self.gs = gs
+        self.example = example
         self.wanted = wanted
         self.tolerances = tolerances
         self.root = code_of(subject.shown[1])
@@ -116,9 +120,14 @@ class Laboratory:
                     if edit.number and self.misshapen:
                         continue  # no number makes a wrong shape right
                     cure = self._with_its_number(edit, simple=cost <= 2) if edit.number else edit
-                    if cure is not None and len(self.right(self.gradients_with(cure))) == len(self.wanted):
+                    if cure is not None and self._is_right_with(cure):
                         return cure
         return None
+
+    def _is_right_with(self, edit: Edit) -> bool:
+        """Tell whether everything is right with an edit, in the example too."""
+        right = len(self.right(self.gradients_with(edit))) == len(self.wanted)
+        return right and (self.example is None or self.example._is_right_with(edit))
 
     def helpers(self, watch: Watch, line: int) -> list[Source]:
         """Return the sources of the user's functions that a line of the adjoint has called, in the order they ended."""

@@ -35,6 +35,7 @@ def locate(
     mapping: Mapping[str, str] | None = None,
     relative: float = 1e-7,
     seconds: float = 10.0,
+    example: Laboratory | None = None,
 ) -> WrongLine | None:
     """Return the line that is wrong; None if the gradients are right or the adjoint cannot be watched.
 
@@ -52,8 +53,10 @@ def locate(
         How well a variable must agree with what it is recognised as.
     seconds
         How long the experiments may take.
+    example
+        Where the subject is in another shape, the laboratory of the example, in which everything is right.
     """
-    lab = Laboratory(subject, gs, generated.gradients(gs), tolerances, seconds)
+    lab = Laboratory(subject, gs, generated.gradients(gs), tolerances, seconds, example)
     if lab.root is None:
         return None
     gradients, watch, error = lab.run()
@@ -66,12 +69,22 @@ def locate(
     sightings = sight([a for a in watch.assignments if a.frame == 0], truths, arguments)
     raised = None if error is None else lab.raised_at(error)
     last = raised or _return_line(watch)
-    found = _search(lab, Flow(sightings, _read_at(lab, last)), truths, right, last, raised, gradients)
+    flow = Flow(sightings, _read_at(lab, last))
+    found = _search(lab, flow, truths, right, last, raised, gradients)
     if found is not None:
         found = found if found.cure else _cured(lab, watch, found)
+        if found.alone and not found.cure and not _reads_what_is_right(flow, found):
+            found.confirmed = False
+            found.why += ", which is all that came out wrong: this line, or what it is computed from"
         found.sightings = sightings
         found.raised = None if error is None else f"{type(error).__name__}: {error}"
     return found
+
+
+def _reads_what_is_right(flow: Flow, found: WrongLine) -> bool:
+    """Tell whether all that leads to a variable is right: then its line is wrong, whatever was tried."""
+    own = (s for s in flow.sightings if s.assignment.name == found.variable)
+    return all(s.sure for here in own for s in flow.sources(here))
 
 
 def _search(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,11 @@ from minigrad.check.constructors import answering
 from minigrad.check.locate import WrongLine
 from minigrad.check.matching import Matching, released
 from minigrad.check.naming import argument_names, is_float, name_of
-from minigrad.check.parameters import is_gradient_of
 from minigrad.check.report import Listing, Report
 from minigrad.check.subject import Subject, replayed_randomness
 from minigrad.errors import AdjointMismatch, MinigradError
 from minigrad.op import Recorded
+from minigrad.shapes import shape_of
 from minigrad.tensor import Tensor
 
 __all__ = [
@@ -30,7 +31,6 @@ __all__ = [
     "is_number",
     "loss_and_gradients",
     "ones_of",
-    "returns_gradients",
     "signature_of",
 ]
 
@@ -207,30 +207,15 @@ def loss_and_gradients(result: Any, name: str) -> tuple[Any, Any]:
     """Return the two parts of what a function of this name returned."""
     if not isinstance(result, (tuple, list)) or len(result) < 2:
         raise MinigradError(f"{name} should return (loss, gradients), got {type(result).__name__}")
-    return result[0], (result[1] if len(result) == 2 else tuple(result[1:]))
-
-
-def returns_gradients(function: Any, inputs: Sequence[Any]) -> bool | None:
-    """Tell whether a function returns a loss and gradients of its inputs, by what it calls them: dx for x, grads.
-
-    None where it returns arrays in the shapes of inputs besides a loss, and they could be anything.
-    """
-    out: list[Any] = []
-    with replayed_randomness():
-        called = names_of_results(function, lambda: out.append(function(*copy_of(inputs))))
-    if not isinstance(out[0], (tuple, list)) or len(out[0]) < 2 or not is_number(out[0][0]) or np.ndim(out[0][0]):
-        return False
-    names, besides = argument_names(function, len(inputs)), out[0][1:]
-
-    def is_gradient(name: str, value: Any) -> bool:
-        keys = list(value) if isinstance(value, dict) else [name] if name not in names else []
-        named = all(any(is_gradient_of(key, n) for n in names) for key in keys)
-        return ("grad" in name.lower() or named) if keys else False
-
-    if called and all(map(is_gradient, called[1:], besides)):
-        return True
-    shapes = {np.shape(x) for x in inputs if is_float(x)}
-    return None if any(is_float(x) and np.shape(x) in shapes for x in tree.leaves(list(besides))) else False
+    loss = result[0]
+    structured = isinstance(loss, (tuple, list, dict))
+    if structured or prod(shape_of(loss)) != 1:
+        got = type(loss).__name__ if structured else f"an array of shape {shape_of(loss)}"
+        raise MinigradError(
+            f"{name} should return (loss, gradients): one number first, got {got}\n"
+            f"  fix  if it returns (out, cache): check_layer(({name}, its_backward_function), *inputs)"
+        )
+    return loss, (result[1] if len(result) == 2 else tuple(result[1:]))
 
 
 def matched_subject(pair: Functions | LossAndGradient, matching: Matching, f: Any, shown: tuple[Any, Any]) -> Subject:

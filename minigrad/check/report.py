@@ -100,7 +100,9 @@ class Report:
     def verdict(self) -> str:
         """The verdict in a few words."""
         if not self.right:
-            return "WRONG"
+            elsewhere = {id(c) for c in self.variations}
+            only = not self.errors and all(id(c) in elsewhere for c in self.wrong)
+            return "WRONG in another shape" if only and all(e.agrees for e in self.evidence) else "WRONG"
         return "right" if not self.unchecked else f"right, but not checked for {', '.join(self.unchecked)}"
 
     @property
