@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,7 @@ class Trace(Tape):
         self.captured: dict[int, tuple[np.ndarray, int, str]] = {}  # arrays from outside: array, fingerprint, place
         self.line: SourceLine | None = None  # while a backward pass runs: the line whose adjoint it computes
         self.of: Op | None = None  # and the op
+        self.paused: FrameType | None = None  # and the frame of the user's that waits for it
         self.reads: list[tuple[Var, str]] = []  # values that Python code has looked at, and where
         self.lifted: dict[int, tuple[Tensor, Const]] = {}  # by id of the array
         self.deferred = Deferred()
@@ -131,13 +133,14 @@ class Trace(Tape):
         return self.lifted[id(x)][0]
 
     @contextmanager
-    def backward_pass(self) -> Iterator[None]:
+    def backward_pass(self, caller: FrameType | None) -> Iterator[None]:
         """Go back afterwards to what is said now of the equations to come: backward passes may be nested."""
-        before = self.line, self.of
+        before = self.line, self.of, self.paused
+        self.paused = caller
         try:
             yield
         finally:
-            self.line, self.of = before
+            self.line, self.of, self.paused = before
 
     def record(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Note an op as an equation, and return a Tensor that stands for its result."""
@@ -151,7 +154,8 @@ class Trace(Tape):
                 "  fix  keep the shape: np.where(mask, x, 0), np.sum(x, where=mask); or pass the indices as an argument"
             )
         frame = user_frame(3)
-        self.names.look(frame, [x for x in inputs if not isinstance(x, Recorded)] if self.of is None else ())
+        if frame is not self.paused:  # where nothing gets a name meanwhile
+            self.names.look(frame, [x for x in inputs if not isinstance(x, Recorded)] if self.of is None else ())
         atoms = tuple(self.atom(x) for x in inputs)
         params = {name: self.plain_parameter(value) for name, value in params.items()}
         values = [x._value if isinstance(x, Recorded) else x for x in inputs]
@@ -254,7 +258,7 @@ class TapeOverTrace(Tape):
 
     def backward(self, seeds: dict[int, Any], release: bool) -> list[Any]:
         """Walk backwards, as any tape does."""
-        with self.trace.backward_pass():
+        with self.trace.backward_pass(user_frame()):
             return super().backward(seeds, release)
 
 
