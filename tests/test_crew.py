@@ -80,7 +80,52 @@ sys.exit(os.waitstatus_to_exitcode(status))
 """
 
 
+FORK_INSIDE = """
+import os, sys, threading, time, warnings
+warnings.simplefilter("ignore")
+import numpy as np
+import minigrad
+
+f = minigrad.compile(lambda x: np.tanh(np.sort(x, axis=0)) * np.exp(x) @ x.T, backend=sys.argv[1])
+x = np.linspace(-1, 1, 1_000_000).reshape(1000, 1000)
+before, going = f(x), True
+
+def call():
+    while going:
+        f(x)
+
+thread = threading.Thread(target=call)
+thread.start()
+failed = 0
+for _ in range(4):
+    time.sleep(0.03)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if np.array_equal(f(x), before) else 3)
+    for _ in range(600):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            break
+        time.sleep(0.05)
+    else:
+        os.kill(child, 9)
+        status = os.waitpid(child, 0)[1]
+    failed = failed or os.waitstatus_to_exitcode(status)
+going = False
+thread.join()
+sys.exit(failed)
+"""
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_process_has_a_crew_of_its_own():
     result = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_a_process_forked_while_a_thread_is_in_a_compiled_function_can_call_it(backend):
+    command = [sys.executable, "-c", FORK_INSIDE, backend]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     assert result.returncode == 0, result.stderr

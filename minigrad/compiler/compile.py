@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import re
 import threading
 import warnings
@@ -110,6 +111,10 @@ class Compiled:
         self.f = f
         self.donate = donate
         self.backend = backend
+        self._begin_anew()
+        self._process = os.getpid()
+
+    def _begin_anew(self) -> None:
         self._made: dict[Any, Executable] = {}
         self._last: Executable | None = None
         self._last_key: Any = None
@@ -137,6 +142,8 @@ class Compiled:
         if any(not 0 <= i < len(args) for i in self.donate):
             there = f"{len(args)} were given"
             raise ValueError(f"compile: donate={self.donate} names an argument that is not there: {there}")
+        if self._process != os.getpid():
+            self._after_fork()
         structure: Any = self._last_key[0] if self._last_key is not None else None
         leaves: Any = tree.leaves_of(structure, args) if structure is not None else None
         if leaves is None:
@@ -151,6 +158,14 @@ class Compiled:
                 executable = self._made[key] = Executable(self.f, args, self.donate, self.backend)
             self._last, self._last_key = executable, key
             return executable(leaves)
+
+    def _after_fork(self) -> None:
+        """Forget the programs if a thread of the parent was in one of them: here it will never end."""
+        if self._lock.acquire(blocking=False):
+            self._lock.release()
+        else:
+            self._begin_anew()
+        self._process = os.getpid()
 
     def _say_why(self, key: Any, args: tuple[Any, ...]) -> None:
         """Warn, with the reason, when the function is compiled again and again."""
