@@ -11,15 +11,15 @@ second kernel, `finish`, then adds these up in order, so that the result does no
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
 
+from minigrad.compiler.kernel_loops import LANES, RowLoops
 from minigrad.compiler.layout import Buffer
 from minigrad.compiler.ops import ELEMENTWISE, REDUCE, common_type, is_scalar
 from minigrad.compiler.plan import Plan
-from minigrad.compiler.rowfuse import Group, is_once_per_row, is_per_row, reduction_axis, stages
+from minigrad.compiler.rowfuse import Group
 from minigrad.op import OPS
 from minigrad.program import Atom, Equation, Var
 
@@ -27,9 +27,7 @@ __all__ = ["Kernel", "write_kernel"]
 
 TYPES = {np.dtype(name): name for name in ("f4", "f8", "i8", "i4")} | {np.dtype(bool): "b1"}
 WHERE = OPS[np.where]
-ENOUGH_WORK = 15_000  # elements times equations: a few microseconds, where sharing begins to pay
 PIECE = 4096  # numbers of a row that are added in its own type; these sums are added in float64
-LANES = 16  # numbers: a part of a row begins at a multiple of this, so that vectors are whole
 
 
 @dataclass
@@ -48,77 +46,10 @@ def write_kernel(plan: Plan, group: Group, threads: int = 1) -> Kernel:
     return _KernelWriter(plan, group, threads).write()
 
 
-class _KernelWriter:
+class _KernelWriter(RowLoops):
     def __init__(self, plan: Plan, group: Group, threads: int) -> None:
-        assert group.domain is not None
-        self.threads = threads
-        self.plan, self.group = plan, group
-        self.own = {out: eq for eq in group.equations for out in eq.outs}
-        self.stored = [v for v in group.results if v in plan.outside[group]]
+        super().__init__(plan, group, threads)
         self.places: list[tuple[Buffer, int]] = []
-        self.rows = group.domain[:-1]
-        self.n = group.domain[-1]  # n grows when axes are merged
-        self.reduces = {eq.outs[0]: reduction_axis(eq) for eq in group.equations if reduction_axis(eq)}
-        for eq in group.equations:
-            if self.reduces.get(eq.outs[0]) == "rows" and eq.inputs[0].shape[-1] == 1:
-                self.reduces[eq.outs[0]] = "all"  # of one number per row
-        self._stages()
-        self._operands()
-        self._collapse()
-
-    # --- what is computed when
-
-    def _per_row(self, atom: Atom) -> bool:
-        return is_per_row(self.group, atom, self.reduces)
-
-    def _scalar_equation(self, eq: Equation) -> bool:
-        return is_once_per_row(self.group, eq, self.reduces)
-
-    def _stages(self) -> None:
-        self.stage = stages(self.group)
-        self.n_stages = 1 + max(
-            (self.stage[eq.outs[0]] for eq in self.group.equations if not self._scalar_equation(eq)), default=0
-        )
-
-    # --- what is read and written where
-
-    def _operands(self) -> None:
-        """List every array in memory that the loop touches, with its strides over the domain."""
-        self.strides: dict[Atom, tuple[int, ...]] = {}
-        atoms = [a for eq in self.group.equations for a in eq.inputs if a not in self.own and not is_scalar(a)]
-        for atom in dict.fromkeys([*atoms, *(v for v in self.stored if v not in self.group.late)]):
-            view = self.plan.views[atom]
-            missing = len(self.group.domain) - len(view.shape)  # type: ignore[arg-type]
-            strides = (0,) * missing + tuple(
-                0 if n == 1 and full != 1 else s
-                for n, s, full in zip(view.shape, view.strides, self.group.domain[missing:], strict=True)  # type: ignore[index]
-            )
-            self.strides[atom] = strides
-
-    def _collapse(self) -> None:
-        """Merge neighbouring axes wherever every operand allows it: fewer, longer loops."""
-        shape, columns = list(self.group.domain), dict(self.strides)  # type: ignore[arg-type]
-        lists = {a: list(s) for a, s in columns.items()}
-        by_row = any(r in ("row", "rows") for r in self.reduces.values())
-        by_row = by_row or any(self._per_row(v) for v in self.own) or any(self._per_row(a) for a in lists)
-        last = len(shape) - (1 if by_row else 0)
-        i = 0
-        while i + 1 < last:
-            if all(
-                s[i] == s[i + 1] * shape[i + 1] or (s[i] == 0 and s[i + 1] == 0) or shape[i] == 1
-                for s in lists.values()
-            ):
-                shape[i + 1] *= shape[i]
-                for s in lists.values():
-                    del s[i]
-                del shape[i]
-                last -= 1
-            else:
-                i += 1
-        self.strides = {a: tuple(s) for a, s in lists.items()}
-        self.rows, self.n = tuple(shape[:-1]), shape[-1]
-
-    # --- the source
 
     def _place(self, v: Atom) -> int:
         """Return the number of an array's beginning in the table: there, not in the source, so that tiles share it."""
@@ -146,7 +77,7 @@ class _KernelWriter:
 
     def write(self) -> Kernel:
         """Return the source: loops over the rows, and in them the stages."""
-        axis = self._shared_axis()
+        axis = self.shared_axis()
         shared = axis is not None
         for a in self.strides:
             self._place(a)
@@ -170,18 +101,6 @@ class _KernelWriter:
         partial = [self.threads * self._each(v) * v.dtype.itemsize for v in self.partial]
         size = sum(self._padded(v) for v in self.scratch)
         return Kernel("\n".join(source) + "\n", self.places, partial, shared, size)
-
-    def _shared_axis(self) -> int | None:
-        """Return the axis whose length is shared among the parts: that of the elements is the last; or None."""
-        if self.threads == 1 or prod(self.group.domain or ()) * len(self.group.equations) < ENOUGH_WORK:
-            return None
-        for axis, n in enumerate(self.rows):
-            if n % self.threads == 0 or n >= 8 * self.threads:
-                return axis
-        whole_rows = all(kind == "all" for kind in self.reduces.values()) and not any(map(self._per_row, self.own))
-        if whole_rows and self.n >= LANES * self.threads:
-            return len(self.rows)
-        return next((axis for axis, n in enumerate(self.rows) if n >= self.threads), None)
 
     def _tables(self) -> list[str]:
         types = [TYPES[b.dtype] for b, _ in self.places]
@@ -269,7 +188,7 @@ class _KernelWriter:
         lines = []
         for eq in self.group.equations:
             out = eq.outs[0]
-            if not self._scalar_equation(eq) or self.stage[out] != stage:
+            if not self.is_once_per_row(eq) or self.stage[out] != stage:
                 continue
             if self.reduces.get(out) == "all":
                 lines.append(
@@ -290,7 +209,7 @@ class _KernelWriter:
 
     def _loop(self, stage: int) -> list[str]:
         """Return the loop over the elements of a row for one stage, and the reductions it feeds."""
-        todo = [eq for eq in self.group.equations if not self._scalar_equation(eq) and self.stage[eq.outs[0]] == stage]
+        todo = [eq for eq in self.group.equations if not self.is_once_per_row(eq) and self.stage[eq.outs[0]] == stage]
         if not todo:
             return []
         before: list[str] = []
