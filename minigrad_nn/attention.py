@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from minigrad import stop_gradient
+from minigrad import Tensor, stop_gradient
 from minigrad.errors import DtypeError, MinigradError, ShapeError
 from minigrad_nn.layers import Array, linear, rms_norm, softmax
 from minigrad_nn.masks import causal_mask
+from minigrad_nn.precision import in_float32, is_half
 from minigrad_nn.rope import rotate_half_split
 
 __all__ = [
@@ -38,6 +39,8 @@ def attention_scores(q: Array, k: Array) -> Array:
 
     Vaswani et al. 2017, arXiv:1706.03762
     """
+    if is_half(q.dtype, k.dtype):
+        return in_float32(attention_scores, q, k)
     groups = _groups("attention_scores", q, k)
     scores = (fold_groups(q, groups) @ np.swapaxes(k, -1, -2)) * (1 / math.sqrt(q.shape[-1]))
     return unfold_groups(scores, groups)
@@ -51,6 +54,8 @@ def masked_softmax(scores: Array, mask: np.ndarray | None = None) -> Array:
     ShapeError for a mask that does not broadcast to the scores, DtypeError for one that is neither boolean
     nor floating: an integer mask could mean either.
     """
+    if is_half(scores.dtype):
+        return in_float32(masked_softmax, scores, mask=mask)
     if mask is None:
         return softmax(scores)
     _check_mask("masked_softmax", mask, scores.shape)
@@ -66,6 +71,8 @@ def attention_weights(q: Array, k: Array, mask: np.ndarray | None = None) -> Arr
 
     q (..., H, T, D), k (..., K, S, D) -> (..., H, T, S), rows summing to one, or to zero where all is masked.
     """
+    if is_half(q.dtype, k.dtype):
+        return in_float32(attention_weights, q, k, mask=mask)
     if mask is not None:
         _check_mask("attention_weights", mask, (*q.shape[:-1], k.shape[-2]))
         k = _zero_unseen(k, mask)
@@ -92,6 +99,8 @@ def scaled_dot_product_attention(q: Array, k: Array, v: Array, mask: np.ndarray 
 
     ShapeError.     Vaswani et al. 2017, arXiv:1706.03762; Ainslie et al. 2023, arXiv:2305.13245
     """
+    if is_half(q.dtype, k.dtype, v.dtype):
+        return in_float32(scaled_dot_product_attention, q, k, v, mask=mask)
     groups = _groups("scaled_dot_product_attention", q, k, v)
     if mask is not None:
         _check_mask("scaled_dot_product_attention", mask, (*q.shape[:-1], k.shape[-2]))
@@ -226,7 +235,7 @@ def _zero_unseen(x: Array, mask: np.ndarray) -> Array:
     """
     allowed = mask if mask.dtype == bool else mask != -np.inf
     seen = np.any(np.atleast_2d(allowed), axis=-2)  # (..., H, S)
-    if seen.all():
+    if not isinstance(seen, Tensor) and seen.all():  # an argument of a compiled function is known at each run only
         return x
     if seen.ndim > 1 and x.ndim > 2 and seen.shape[-2] not in (1, x.shape[-3]):
         *leading, heads, length = seen.shape

@@ -1,8 +1,8 @@
 """Forward functions of a transformer, in plain NumPy: they run on arrays and on Tensors alike.
 
 Every function works along the last axis, or the last two, on any leading axes: each sequence of a batch gets
-exactly what it gets alone. A bias or a gain is another array, never a flag. float32 stays float32; cast half
-precision first, `softmax(x.astype(np.float32)).astype(x.dtype)`, for a bfloat16 sum of ones stops at 256.
+exactly what it gets alone. A bias or a gain is another array, never a flag. float32 stays float32; what squares or
+sums half precision does so in float32, and rounds once at the end.
 
 B batch   T time   C channels   F hidden channels   V vocabulary   (...) any leading axes
 """
@@ -15,6 +15,7 @@ import numpy as np
 
 from minigrad import Tensor, erf, require, stop_gradient
 from minigrad.errors import DtypeError, MinigradError, ShapeError
+from minigrad_nn.precision import in_float32, is_half
 
 __all__ = [
     "Array",
@@ -57,6 +58,8 @@ def rmsnorm(x: Array, eps: float = 1e-8) -> Array:
 
     x (..., C) -> (..., C).     Zhang & Sennrich 2019, arXiv:1910.07467, without the gain
     """
+    if is_half(x.dtype):
+        return in_float32(rmsnorm, x, eps)
     return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps)
 
 
@@ -67,6 +70,8 @@ def rms_norm(x: Array, weight: Array, eps: float = 1e-6) -> Array:
 
     x (..., C), weight (C,) -> (..., C); ShapeError.     Zhang & Sennrich 2019, arXiv:1910.07467
     """
+    if is_half(x.dtype, weight.dtype):
+        return in_float32(rms_norm, x, weight, eps)
     _check_channels("rms_norm", "x", x, weight=weight)
     return rmsnorm(x, eps) * weight
 
@@ -77,15 +82,11 @@ def zero_centred_rms_norm(x: Array, weight: Array, eps: float = 1e-6) -> Array:
         x / sqrt(mean(x²) + eps) * (1 + weight)
 
     x (..., C), weight (C,) -> (..., C); ShapeError.     Gemma Team 2024, arXiv:2403.08295
-
-    Half precision is computed in float32, the gain included, and rounded once at the end: 1 + weight would
-    lose most of a small weight's digits.
     """
+    if is_half(x.dtype, weight.dtype):
+        return in_float32(zero_centred_rms_norm, x, weight, eps)
     _check_channels("zero_centred_rms_norm", "x", x, weight=weight)
-    wide = np.result_type(x.dtype, np.float32)
-    if x.dtype == wide:
-        return rmsnorm(x, eps) * (1 + weight)
-    return (rmsnorm(x.astype(wide), eps) * (1 + weight.astype(wide))).astype(x.dtype)
+    return rmsnorm(x, eps) * (1 + weight)
 
 
 def layer_norm(x: Array, weight: Array, bias: Array, eps: float = 1e-5) -> Array:
@@ -95,6 +96,8 @@ def layer_norm(x: Array, weight: Array, bias: Array, eps: float = 1e-5) -> Array
 
     x (..., C), weight (C,), bias (C,) -> (..., C); ShapeError.     Ba et al. 2016, arXiv:1607.06450
     """
+    if is_half(x.dtype, weight.dtype):
+        return in_float32(layer_norm, x, weight, bias, eps)
     _check_channels("layer_norm", "x", x, weight=weight, bias=bias)
     centred = x - np.mean(x, axis=-1, keepdims=True)
     variance = np.mean(centred * centred, axis=-1, keepdims=True)  # (..., 1)
@@ -178,6 +181,8 @@ def softmax(x: Array) -> Array:
 
     x (..., V) -> (..., V).     `attention.masked_softmax` is for rows that may be entirely -inf.
     """
+    if is_half(x.dtype):
+        return in_float32(softmax, x)
     e = np.exp(x - np.max(stop_gradient(x), axis=-1, keepdims=True))
     return e / np.sum(e, axis=-1, keepdims=True)
 
@@ -187,6 +192,8 @@ def log_softmax(x: Array) -> Array:
 
     x (..., V) -> (..., V).
     """
+    if is_half(x.dtype):
+        return in_float32(log_softmax, x)
     shifted = x - np.max(stop_gradient(x), axis=-1, keepdims=True)
     return shifted - np.log(np.sum(np.exp(shifted), axis=-1, keepdims=True))
 
@@ -199,6 +206,8 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
 
     x (..., C), weight (C, F), bias (F,) -> (..., F); ShapeError.
     """
+    if is_half(x.dtype, weight.dtype):
+        return in_float32(linear, x, weight, bias)
     if weight.ndim != 2 or x.shape[-1:] != weight.shape[:1]:
         raise ShapeError(
             f"linear: x should be (..., C) for a weight (C, F), got x {x.shape} and weight {weight.shape}"
@@ -218,6 +227,8 @@ def swiglu(x: Array, w_gate: Array, w_up: Array, w_down: Array) -> Array:
 
     Shazeer 2020, arXiv:2002.05202
     """
+    if is_half(x.dtype, w_gate.dtype, w_up.dtype, w_down.dtype):
+        return in_float32(swiglu, x, w_gate, w_up, w_down)
     shapes = x.shape[-1:], w_gate.shape, w_up.shape, w_down.shape[:-1]
     if w_gate.ndim != 2 or shapes != (w_gate.shape[:1], w_gate.shape, w_gate.shape, w_gate.shape[1:]):
         raise ShapeError(
@@ -247,6 +258,8 @@ def embedding(weight: Array, ids: np.ndarray) -> Array:
 
     DtypeError for ids that are not integers, RangeError for an id without a row.
     """
+    if isinstance(weight, Tensor) and is_half(weight.dtype):  # a row is exact, but what its gradient adds up is not
+        return in_float32(embedding, weight, ids)
     ids = _integers("embedding", "ids", ids)
     rows = weight.shape[0]
     require((ids >= 0) & (ids < rows), partial(_no_row, weight.shape), ids)
@@ -264,6 +277,8 @@ def cross_entropy(logits: Array, targets: np.ndarray, ignore_index: int = -100) 
 
     ShapeError, DtypeError for targets that are not integers, RangeError for a target without a class.
     """
+    if is_half(logits.dtype):
+        return in_float32(cross_entropy, logits, targets, ignore_index)
     targets = _integers("cross_entropy", "targets", targets)
     if targets.shape != logits.shape[:-1]:
         raise ShapeError(
@@ -334,6 +349,8 @@ def _integers(function: str, name: str, numbers: np.ndarray) -> np.ndarray:
     """Return the numbers as an array; raise DtypeError unless they are integers."""
     if not hasattr(numbers, "dtype"):
         numbers = np.asarray(numbers)  # a list, or one int
+        if not numbers.size:
+            numbers = numbers.astype(np.int64)  # of an empty list NumPy makes float64
     if numbers.dtype.kind not in "iu":
         raise DtypeError(
             f"{function}: {name} should be integers, got {numbers.dtype}; "

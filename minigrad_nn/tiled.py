@@ -12,6 +12,7 @@ from minigrad import checkpoint, stop_gradient
 from minigrad.errors import ShapeError
 from minigrad_nn.attention import attention_scores, fold_groups, unfold_groups
 from minigrad_nn.layers import Array
+from minigrad_nn.precision import in_float32, is_half
 
 __all__ = ["tiled_attention"]
 
@@ -40,6 +41,8 @@ def tiled_attention(
     ShapeError
         If there are fewer keys than queries in causal attention, or a tile without a query or key.
     """
+    if is_half(q.dtype, k.dtype, v.dtype):
+        return in_float32(tiled_attention, q, k, v, causal, queries, keys)
     length, past = q.shape[-2], k.shape[-2] - q.shape[-2]
     if causal and past < 0:
         raise ShapeError(f"tiled_attention: causal queries need a key each, got q {q.shape} and k {k.shape}")

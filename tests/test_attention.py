@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+import minigrad
 from minigrad.errors import DtypeError, ShapeError
 from minigrad_nn.attention import (
     attention_scores,
@@ -143,6 +144,30 @@ def test_nan_in_a_key_that_one_head_attends_to_is_seen_by_its_group_only():
     out = scaled_dot_product_attention(q, k, v, mask)
     assert np.isfinite(out[:2]).all()
     assert np.isnan(out[2, 0]).all()
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+@pytest.mark.parametrize("as_mask", [lambda mask: mask, additive_mask])
+def test_a_mask_may_be_an_argument_of_a_compiled_function(backend, as_mask):
+    """One program for all batches, whatever is padding in each: NaN behind the mask is not seen either."""
+    if backend == "llvm":
+        pytest.importorskip("llvmlite")
+    rng = np.random.default_rng(5)
+
+    def pulled(q, k, v, mask, g):
+        out, pull = minigrad.vjp(lambda q, k, v: scaled_dot_product_attention(q, k, v, mask), q, k, v)
+        return out, *pull(g)
+
+    compiled = minigrad.compile(pulled, backend=backend)
+    shapes = (2, 4, 3, 6), (2, 2, 5, 6), (2, 2, 5, 3), (2, 4, 3, 3)
+    for padding in ([0, 0], [2, 0], [1, 5]):
+        q, k, v, g = (rng.normal(size=shape) for shape in shapes)
+        mask = causal_mask(3, past=2) & (np.arange(5) >= np.array(padding)[:, None, None, None])
+        wanted = pulled(q, k, v, as_mask(mask), g)
+        for row, n in enumerate(padding):
+            k[row, :, :n], v[row, :, :n] = np.nan, np.inf
+        for got, value in zip(compiled(q, k, v, as_mask(mask), g), wanted, strict=True):
+            np.testing.assert_allclose(got, value, rtol=1e-12, atol=1e-14)
 
 
 def test_masked_key_of_nan_leaves_the_other_value():

@@ -25,8 +25,9 @@ LAYERS = {
         "emit", "compiler", "check", "testing", "__main__", "__init__",
     ],
     "minigrad_nn": [
-        "layers", "masks", "rope", "attention", "tiled", "adjoints", "model", "init", "schedule", "optim", "tokenizer",
-        "data", "extras", "checkpoint", "generate", "plot", "process", "train", "resume", "cli", "__main__", "__init__",
+        "precision", "layers", "masks", "rope", "attention", "tiled", "adjoints", "model", "init", "schedule", "optim",
+        "tokenizer", "data", "extras", "checkpoint", "generate", "plot", "process", "train", "resume", "cli", "__main__",
+        "__init__",
     ],
 }
 PACKAGES = sorted(LAYERS)

@@ -12,7 +12,6 @@ def block_adjoint(g, x, params, mask, rope):
     dparams_attention_o (16, 6), dparams_attention_q (6, 16), dparams_attention_q_norm (4,),
     dparams_attention_v (6, 8), dparams_attention_norm (6,), dparams_mlp_down (7, 6), dparams_mlp_gate (6, 7),
     dparams_mlp_up (6, 7), dparams_mlp_norm (6,); float64
-    attention.py: Python code looked at values here; for others it may go another way.
     """
     eps = 1e-6
     # layers.py  return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps)
@@ -47,10 +46,15 @@ def block_adjoint(g, x, params, mask, rope):
     # rope.py
     difference = x1_2 * rope[0] - x2_2 * rope[1]                            # (2, 2, 3, 2)
     k = np.concatenate([difference, x2_2 * rope[0] + x1_2 * rope[1]], axis=-1)  # (2, 2, 3, 4)
+    # attention.py  seen = np.any(np.atleast_2d(allowed), axis=-2)
+    seen = np.any(mask, axis=-2)                                            # (3,) bool
+    # attention.py  return np.where(seen[..., None], x, 0)
+    k_2 = np.where(seen[..., None], k, 0)                                   # (2, 2, 3, 4)
+    v_2 = np.where(seen[..., None], v, 0)                                   # (2, 2, 3, 4)
     # attention.py  return x.reshape(*leading, heads // groups, groups * length, width)
     fold_groups = np.reshape(q, (2, 2, 6, 4))                               # (2, 2, 6, 4)
     # attention.py  scores = (fold_groups(q, groups) @ np.swapaxes(k, -1, -2)) * (1 / math.sqrt(q.shape ...
-    scores = fold_groups @ np.swapaxes(k, -1, -2) * 0.5                     # (2, 2, 6, 3)
+    scores = fold_groups @ np.swapaxes(k_2, -1, -2) * 0.5                   # (2, 2, 6, 3)
     # attention.py  hidden = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask.a ...
     hidden = np.where(mask, np.reshape(scores, (2, 4, 3, 3)), -np.inf)      # (2, 4, 3, 3)
     # attention.py  top = np.max(stop_gradient(hidden), axis=-1, keepdims=True)
@@ -64,7 +68,7 @@ def block_adjoint(g, x, params, mask, rope):
     # attention.py
     fold_groups_2 = np.reshape(weights, (2, 2, 6, 3))                       # (2, 2, 6, 3)
     # attention.py  x = np.swapaxes(x, -2, -3)
-    x_2 = np.swapaxes(np.reshape(fold_groups_2 @ v, (2, 4, 3, 4)), -2, -3)  # (2, 3, 4, 4)
+    x_2 = np.swapaxes(np.reshape(fold_groups_2 @ v_2, (2, 4, 3, 4)), -2, -3)  # (2, 3, 4, 4)
     # attention.py  return x.reshape(*x.shape[:-2], -1)
     out = np.reshape(x_2, (2, 3, 16))                                       # (2, 3, 16)
     # layers.py  return x @ weight
@@ -111,18 +115,21 @@ def block_adjoint(g, x, params, mask, rope):
     # adjoint of attention.py  return x.reshape(*leading, heads * groups, length // groups, width)
     dproduct_4 = np.reshape(np.swapaxes(dx_2, -2, -3), (2, 2, 6, 4))        # (2, 2, 6, 4)
     # adjoint of attention.py  return unfold_groups(fold_groups(weights, groups) @ v, groups)
-    dv = np.swapaxes(fold_groups_2, -1, -2) @ dproduct_4                    # (2, 2, 3, 4)
+    dv_2 = np.swapaxes(fold_groups_2, -1, -2) @ dproduct_4                  # (2, 2, 3, 4)
     # adjoint of attention.py
-    dweights = np.reshape(dproduct_4 @ np.swapaxes(v, -1, -2), weights.shape)  # (2, 4, 3, 3)
+    dweights = np.reshape(dproduct_4 @ np.swapaxes(v_2, -1, -2), weights.shape)  # (2, 4, 3, 3)
     # adjoint of attention.py
     dhidden = weights * (dweights - np.sum(dweights * weights, axis=-1, keepdims=True))  # (2, 4, 3, 3)
     # adjoint of attention.py
     dscores = np.reshape(np.where(mask, dhidden, 0), scores.shape)          # (2, 2, 6, 3)
     # adjoint of attention.py
     dproduct_5 = 0.5 * dscores                                              # (2, 2, 6, 3)
-    dk = np.swapaxes(dproduct_5, -1, -2) @ fold_groups                      # (2, 2, 3, 4)
+    dk_2 = np.swapaxes(dproduct_5, -1, -2) @ fold_groups                    # (2, 2, 3, 4)
     # adjoint of attention.py
-    dq = np.reshape(dproduct_5 @ k, q.shape)                                # (2, 4, 3, 4)
+    dq = np.reshape(dproduct_5 @ k_2, q.shape)                              # (2, 4, 3, 4)
+    # adjoint of attention.py
+    dv = np.where(seen[..., None], dv_2, 0)                                 # (2, 2, 3, 4)
+    dk = np.where(seen[..., None], dk_2, 0)                                 # (2, 2, 3, 4)
     # adjoint of rope.py
     dx2_2 = dk[..., 2:] * rope[0] - dk[..., :2] * rope[1]                   # (2, 2, 3, 2)
     dx1_2 = dk[..., 2:] * rope[1] + dk[..., :2] * rope[0]                   # (2, 2, 3, 2)

@@ -10,7 +10,6 @@ def multi_head_attention_adjoint(g, x, weights, mask, q_rope, k_rope):
     q_rope[1] (3, 2), k_rope[0] (3, 2), k_rope[1] (3, 2) -> dx (2, 3, 6), dweights_k (6, 8),
     dweights_k_bias (8,), dweights_k_norm (4,), dweights_o (16, 6), dweights_o_bias (6,), dweights_q (6, 16),
     dweights_q_bias (16,), dweights_q_norm (4,), dweights_v (6, 8), dweights_v_bias (8,); float64
-    attention.py: Python code looked at values here; for others it may go another way.
     """
     eps = 1e-6
     # attention.py  return np.swapaxes(x.reshape(*x.shape[:-1], -1, head_dim), -2, -3)
@@ -41,10 +40,15 @@ def multi_head_attention_adjoint(g, x, weights, mask, q_rope, k_rope):
     # rope.py
     difference_2 = x1_2 * k_rope[0] - x2_2 * k_rope[1]                       # (2, 2, 3, 2)
     k = np.concatenate([difference_2, x2_2 * k_rope[0] + x1_2 * k_rope[1]], axis=-1)  # (2, 2, 3, 4)
+    # attention.py  seen = np.any(np.atleast_2d(allowed), axis=-2)
+    seen = np.any(mask, axis=-2)                                             # (3,) bool
+    # attention.py  return np.where(seen[..., None], x, 0)
+    k_2 = np.where(seen[..., None], k, 0)                                    # (2, 2, 3, 4)
+    v_2 = np.where(seen[..., None], v, 0)                                    # (2, 2, 3, 4)
     # attention.py  return x.reshape(*leading, heads // groups, groups * length, width)
     fold_groups = np.reshape(q, (2, 2, 6, 4))                                # (2, 2, 6, 4)
     # attention.py  scores = (fold_groups(q, groups) @ np.swapaxes(k, -1, -2)) * (1 / math.sqrt(q.shape ...
-    scores = fold_groups @ np.swapaxes(k, -1, -2) * 0.5                      # (2, 2, 6, 3)
+    scores = fold_groups @ np.swapaxes(k_2, -1, -2) * 0.5                    # (2, 2, 6, 3)
     # attention.py  hidden = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask.a ...
     hidden = np.where(mask, np.reshape(scores, (2, 4, 3, 3)), -np.inf)       # (2, 4, 3, 3)
     # attention.py  top = np.max(stop_gradient(hidden), axis=-1, keepdims=True)
@@ -58,7 +62,7 @@ def multi_head_attention_adjoint(g, x, weights, mask, q_rope, k_rope):
     # attention.py
     fold_groups_2 = np.reshape(weights_2, (2, 2, 6, 3))                      # (2, 2, 6, 3)
     # attention.py  x = np.swapaxes(x, -2, -3)
-    x_2 = np.swapaxes(np.reshape(fold_groups_2 @ v, (2, 4, 3, 4)), -2, -3)   # (2, 3, 4, 4)
+    x_2 = np.swapaxes(np.reshape(fold_groups_2 @ v_2, (2, 4, 3, 4)), -2, -3)  # (2, 3, 4, 4)
 
     # adjoint of layers.py  return x @ weight + bias
     dweights_o_bias = np.sum(g, axis=(0, 1))                                 # (6,)
@@ -69,9 +73,9 @@ def multi_head_attention_adjoint(g, x, weights, mask, q_rope, k_rope):
     # adjoint of attention.py  return x.reshape(*leading, heads * groups, length // groups, width)
     dproduct = np.reshape(np.swapaxes(dx_2, -2, -3), (2, 2, 6, 4))           # (2, 2, 6, 4)
     # adjoint of attention.py  return unfold_groups(fold_groups(weights, groups) @ v, groups)
-    dv = np.swapaxes(fold_groups_2, -1, -2) @ dproduct                       # (2, 2, 3, 4)
+    dv_2 = np.swapaxes(fold_groups_2, -1, -2) @ dproduct                     # (2, 2, 3, 4)
     # adjoint of attention.py
-    dweights_2 = np.reshape(dproduct @ np.swapaxes(v, -1, -2), weights_2.shape)  # (2, 4, 3, 3)
+    dweights_2 = np.reshape(dproduct @ np.swapaxes(v_2, -1, -2), weights_2.shape)  # (2, 4, 3, 3)
     # adjoint of attention.py
     difference_3 = dweights_2 - np.sum(dweights_2 * weights_2, axis=-1, keepdims=True)  # (2, 4, 3, 3)
     # adjoint of attention.py
@@ -80,9 +84,12 @@ def multi_head_attention_adjoint(g, x, weights, mask, q_rope, k_rope):
     dscores = np.reshape(np.where(mask, dhidden, 0), scores.shape)           # (2, 2, 6, 3)
     # adjoint of attention.py
     dproduct_2 = 0.5 * dscores                                               # (2, 2, 6, 3)
-    dk = np.swapaxes(dproduct_2, -1, -2) @ fold_groups                       # (2, 2, 3, 4)
+    dk_2 = np.swapaxes(dproduct_2, -1, -2) @ fold_groups                     # (2, 2, 3, 4)
     # adjoint of attention.py
-    dq = np.reshape(dproduct_2 @ k, q.shape)                                 # (2, 4, 3, 4)
+    dq = np.reshape(dproduct_2 @ k_2, q.shape)                               # (2, 4, 3, 4)
+    # adjoint of attention.py
+    dv = np.where(seen[..., None], dv_2, 0)                                  # (2, 2, 3, 4)
+    dk = np.where(seen[..., None], dk_2, 0)                                  # (2, 2, 3, 4)
     # adjoint of rope.py
     dx2_2 = dk[..., 2:] * k_rope[0] - dk[..., :2] * k_rope[1]                # (2, 2, 3, 2)
     dx1_2 = dk[..., 2:] * k_rope[1] + dk[..., :2] * k_rope[0]                # (2, 2, 3, 2)

@@ -9,7 +9,6 @@ def cross_attention_adjoint(g, x, weights, context, k_rope, mask):
     k_rope[1] (5, 2), mask (2, 1, 1, 5) bool -> dx (2, 3, 6), dweights_k (6, 8), dweights_k_norm (4,),
     dweights_o (16, 6), dweights_q (6, 16), dweights_q_norm (4,), dweights_v (6, 8), dcontext (2, 5, 6);
     float64
-    attention.py: Python code looked at values here; for others it may go another way.
     """
     eps = 1e-6
     # attention.py  return np.swapaxes(x.reshape(*x.shape[:-1], -1, head_dim), -2, -3)

@@ -6,7 +6,6 @@ def scaled_dot_product_attention_adjoint(g, q, k, v, mask):
 
     g (2, 4, 3, 4), q (2, 4, 3, 4), k (2, 2, 5, 4), v (2, 2, 5, 4), mask (2, 4, 3, 5) bool -> dq (2, 4, 3, 4),
     dk (2, 2, 5, 4), dv (2, 2, 5, 4); float64
-    attention.py: Python code looked at values here; for others it may go another way.
     """
     # attention.py  seen = np.any(np.atleast_2d(allowed), axis=-2)
     seen = np.any(mask, axis=-2)                                         # (2, 4, 5) bool
