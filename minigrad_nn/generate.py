@@ -68,8 +68,8 @@ def top_p(probabilities: np.ndarray, p: float) -> np.ndarray:
 
 
 def _check_k(k: int) -> None:
-    if k < 1:
-        raise SamplingError(f"top_k: wanted k >= 1, got {k}; to keep every token, leave top-k out")
+    if not isinstance(k, int | np.integer) or k < 1:
+        raise SamplingError(f"top_k: wanted k >= 1, a whole number, got {k}; to keep every token, leave top-k out")
 
 
 def _check_p(p: float) -> None:
@@ -79,7 +79,7 @@ def _check_p(p: float) -> None:
 
 def draw(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw one token per row: (..., V) -> (...) integers. A token of probability 0 is never drawn."""
-    reached = np.cumsum(probabilities, axis=-1)
+    reached = np.cumsum(probabilities, axis=-1, dtype=np.float64)
     level = rng.random((*probabilities.shape[:-1], 1)) * reached[..., -1:]
     # rounding may lift the level to the total, so the last token that can be drawn is the limit
     last = probabilities.shape[-1] - 1 - np.argmax(probabilities[..., ::-1] > 0, axis=-1)
@@ -118,7 +118,9 @@ def choose(
         return argmax_rows(logits)
     if rng is None:
         raise SamplingError("sampling draws random numbers: pass a numpy Generator, or temperature 0")
-    scaled = logits.astype(np.float64) / temperature
+    # less the largest: it stays finite however small the temperature, and a softmax does not change when it is shifted
+    with np.errstate(over="ignore"):  # what is far below the largest may become -inf
+        scaled = (logits.astype(np.float64) - top[..., None]) / temperature
     probabilities = softmax(scaled if k is None else top_k(scaled, k))
     return draw(probabilities if p is None else top_p(probabilities, p), rng)
 

@@ -8,6 +8,7 @@ B batch   H heads   T time of the queries   S time of the keys, the past include
 import numpy as np
 from numpy.typing import DTypeLike
 
+from minigrad import require
 from minigrad.errors import DtypeError, ShapeError
 from minigrad_nn.layers import RangeError
 
@@ -30,8 +31,10 @@ def sliding_window_mask(length: int, window: int, past: int = 0) -> np.ndarray:
     -> (T, S) bool as from `causal_mask`; RangeError for a window below 1 or a negative size. A rolling cache
     of `window` keys shows exactly these.     Beltagy et al. 2020, arXiv:2004.05150
     """
-    if window < 1:
-        raise RangeError(f"sliding_window_mask: window should be at least 1, the query itself, got {window}")
+    if not isinstance(window, int | np.integer) or window < 1:
+        raise RangeError(
+            f"sliding_window_mask: window should be at least 1, the query itself, and whole, got {window}"
+        )
     too_old = np.tri(length, past + length, past - window, dtype=bool)
     return causal_mask(length, past) & ~too_old
 
@@ -65,5 +68,15 @@ def position_ids(attended: np.ndarray) -> np.ndarray:
 
     attended (..., T), True (or 1) at real tokens, as in `tokens != pad_id` -> (..., T) int64, for
     `rope.rope_at`. The next token of a row padded on the left is at `position_ids(attended)[..., -1] + 1`.
+
+    RangeError for other numbers than 0 and 1, such as the tokens themselves, or a mask of 0 and -inf.
     """
+    if not hasattr(attended, "dtype"):
+        attended = np.asarray(attended)
+    require((attended == 0) | (attended == 1), _not_a_mask, attended)
     return np.maximum(np.cumsum(attended, axis=-1, dtype=np.int64) - 1, 0)
+
+
+def _not_a_mask(attended: np.ndarray) -> RangeError:
+    wrong = attended[(attended != 0) & (attended != 1)].ravel()[0]
+    return RangeError(f"position_ids: attended should be True or 1 at real tokens, False or 0 at padding, got {wrong}")

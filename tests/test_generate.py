@@ -156,6 +156,19 @@ def test_the_filters_are_applied_in_their_order():
 
 def test_a_tiny_temperature_neither_overflows_nor_fails():
     assert choose(np.array([800.0, -800.0, 799.0], np.float32), np.random.default_rng(0), 1e-4) == 0
+    for temperature in (1e-300, 1e-310, 5e-324):  # 800 divided by the second is infinite
+        for k, p in ((None, None), (2, None), (None, 0.9)):
+            logits = np.array([[1.0, -np.inf, 800.0], [-800.0, -801.0, -np.inf]])
+            chosen = choose(logits, np.random.default_rng(0), temperature, k, p)
+            assert np.array_equal(chosen, [2, 0])
+
+
+def test_the_last_of_many_tokens_is_drawn_in_half_precision():
+    class Nearly:
+        def random(self, shape):
+            return np.full(shape, 1 - 1e-9)
+
+    assert draw(np.full((1, 3000), 1 / 3000, np.float16), Nearly()) == 2999  # a sum in float16 stops before it
 
 
 @pytest.mark.parametrize(("how", "says"), [
@@ -164,6 +177,7 @@ def test_a_tiny_temperature_neither_overflows_nor_fails():
     ({"temperature": np.inf}, "temperature should be 0"),
     ({"rng": None}, "pass a numpy Generator, or temperature 0"),
     ({"k": 0}, "k >= 1"),
+    ({"k": 2.0}, "k >= 1, a whole number, got 2.0"),
     ({"p": 2.0}, "0 < p <= 1"),
 ])
 def test_impossible_sampling_is_refused(how, says):

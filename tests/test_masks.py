@@ -58,6 +58,9 @@ def test_position_ids_count_real_tokens_only():
 
 @pytest.mark.parametrize(("call", "error", "message"), [
     (lambda: causal_mask(2, past=-1), RangeError, r"causal_mask: .*not be negative, got 2 and -1"),
+    (lambda: sliding_window_mask(4, 2.5), RangeError, r"sliding_window_mask: window .* whole, got 2.5"),
+    (lambda: position_ids(np.array([[0, 17, 4]])), RangeError, r"position_ids: attended .* got 17"),
+    (lambda: position_ids(additive_mask(np.eye(2, dtype=bool))), RangeError, r"position_ids: attended .* got -inf"),
     (lambda: sliding_window_mask(4, 0), RangeError, r"sliding_window_mask: window .* at least 1.*got 0"),
     (lambda: padding_mask(np.zeros(4, int), 0), ShapeError,
      r"padding_mask: tokens should be \(B, S\), got \(4,\)"),
