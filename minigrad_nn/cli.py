@@ -1,6 +1,8 @@
 """The command line: `python -m minigrad_nn train` and `python -m minigrad_nn generate`."""
 
 import argparse
+import io
+import os
 import shlex
 import sys
 import time
@@ -39,13 +41,23 @@ SIZES = {  # option -> field of Config, and what it counts
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return the exit code: 0, 1 for an error that is explained, 130 after Ctrl-C."""
+    """Run a command; return 0, 1 for an error that is explained, 130 after Ctrl-C, 141 if nobody reads on."""
     options = parser().parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a text may have characters that the terminal has not
     try:
-        return options.run(options)
+        code: int = options.run(options)
+        sys.stdout.flush()
+        return code
     except MinigradError as error:
         print(f"minigrad-nn: {error}", file=sys.stderr)
         return 1
+    except MemoryError as error:
+        print(f"minigrad-nn: out of memory, choose smaller sizes: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # nobody reads on, as after `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what Python flushes at its end goes nowhere
+        return 128 + 13  # as a shell says that SIGPIPE has ended something
     except KeyboardInterrupt:
         print("\nminigrad-nn: interrupted", file=sys.stderr)
         return 130
@@ -191,7 +203,9 @@ def load_start(options: argparse.Namespace, out: Path) -> Checkpoint:
 
 def begin(options: argparse.Namespace, text: str, start: Checkpoint | None) -> Training:
     """Return a training before its first step, with a token for each character of the text."""
-    rng = np.random.default_rng(Recipe.seed if options.seed is None else options.seed)
+    before = 0 if start is None else start.step
+    recipe = recipe_of(given(options), before)
+    rng = np.random.default_rng(recipe.seed - before)
     if start is not None:
         first = checkpoint.extend(start, text, rng)
     else:
@@ -199,7 +213,7 @@ def begin(options: argparse.Namespace, text: str, start: Checkpoint | None) -> T
         fields = [field for field, _ in SIZES.values() if getattr(options, field) is not None]
         config = Config(tokenizer.vocab_size, **{field: getattr(options, field) for field in fields})
         first = Checkpoint(init(config, rng), config, tokenizer, 0)
-    return Training(first.params, recipe_of(given(options), first.step), first.config, first.tokenizer, first.step)
+    return Training(first.params, recipe, first.config, first.tokenizer, before)
 
 
 def given(options: argparse.Namespace) -> dict[str, Any]:
@@ -257,6 +271,8 @@ def run_generate(options: argparse.Namespace) -> int:
     """Continue the prompt with the checkpoint's model."""
     if not options.prompt:
         raise SamplingError("--prompt is empty: there is nothing to continue; leave it out to start with a line end")
+    if options.seed < 0:
+        raise SamplingError(f"--seed should be at least 0, got {options.seed}")
     loaded = checkpoint.load(options.checkpoint)
     rng = np.random.default_rng(options.seed)
     write(loaded, options.prompt, options.tokens, rng, options.temperature, options.top_k, options.top_p)

@@ -47,6 +47,8 @@ class Recipe:
         for name in ("steps", "batch", "evaluate_every"):
             if getattr(self, name) < 1:
                 raise RecipeError(f"Recipe: {name} should be at least 1, got {getattr(self, name)}")
+        if self.seed < 0:
+            raise RecipeError(f"Recipe: seed should be at least 0, got {self.seed}")
         for name in ("rate", "clip"):
             if not 0 < getattr(self, name) < math.inf:
                 raise RecipeError(f"Recipe: {name} should be positive and finite, got {getattr(self, name)}")

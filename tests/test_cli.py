@@ -1,5 +1,6 @@
 """The command line, from text to checkpoint to text, and its errors."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -86,6 +87,7 @@ def test_generate_has_the_sampling_options(trained, capsys):
     (["--top-k", "0"], "k >= 1"),
     (["--top-p", "0"], "0 < p <= 1"),
     (["--tokens", "-5"], "--tokens should be at least 0, got -5"),
+    (["--seed", "-1"], "--seed should be at least 0, got -1"),
 ])
 def test_what_cannot_be_generated_is_explained(trained, capsys, options, says):
     code = cli.main(["generate", "--checkpoint", str(trained[0] / "model.safetensors"), *options])
@@ -102,6 +104,7 @@ def test_what_cannot_be_generated_is_explained(trained, capsys, options, says):
     (["--steps", "0"], "steps should be at least 1"),
     (["--rate", "-1"], "rate should be positive"),
     (["--threads", "0"], "--threads should be at least 1, got 0"),
+    (["--seed", "-1"], "seed should be at least 0, got -1"),
 ])
 def test_what_cannot_be_trained_is_explained(tmp_path, text, capsys, options, says):
     code = cli.main(["train", "--out", str(tmp_path / "out"), "--text", str(text), *TINY, *options])
@@ -296,12 +299,12 @@ def test_a_run_that_dies_goes_on_from_its_last_evaluation(first, capsys, monkeyp
 
     def dying(*args):
         if next(drawn) == 16:
-            raise MemoryError
+            raise RuntimeError("died")
         return draw(*args)
 
     with monkeypatch.context() as patch:
         patch.setattr(module, "random_batch", dying)
-        with pytest.raises(MemoryError):
+        with pytest.raises(RuntimeError, match="died"):
             cli.main([*command, "tuned"])
     assert cli.main([*command, "tuned", "--resume"]) == 0
     assert "resumed     after 12 steps" in capsys.readouterr().out
@@ -370,6 +373,41 @@ def test_ctrl_c_while_generating_exits_with_130(capsys, monkeypatch):
     monkeypatch.setattr(checkpoint, "load", interrupted)
     assert cli.main(["generate"]) == 130
     assert "interrupted" in capsys.readouterr().err
+
+
+def test_sizes_that_need_more_memory_than_there_is_are_explained(text, capsys, monkeypatch):
+    def full(*args):
+        raise MemoryError("Unable to allocate 12.4 TiB")
+
+    monkeypatch.setattr(cli, "init", full)
+    assert cli.main(["train", "--text", str(text)]) == 1
+    assert "out of memory, choose smaller sizes: Unable to allocate 12.4 TiB" in capsys.readouterr().err
+
+
+def run_generate(folder, environment, **how):
+    command = [sys.executable, "-m", "minigrad_nn", "generate", "--checkpoint", str(folder), "--tokens", "20"]
+    return subprocess.run(command, cwd=ROOT, env=os.environ | environment, stderr=subprocess.PIPE, check=False, **how)
+
+
+def saved(folder, characters):
+    config = Config(len(characters), n_layer=1, width=16, n_head=2, n_kv_head=1, head_dim=8, context=8)
+    params = init(config, np.random.default_rng(0))
+    checkpoint.save(folder / "model.safetensors", Checkpoint(params, config, CharacterTokenizer(characters), 0))
+    return folder
+
+
+def test_characters_that_the_terminal_lacks_are_written_as_escapes(tmp_path):
+    done = run_generate(saved(tmp_path, "\nü中"), {"PYTHONIOENCODING": "ascii"}, stdout=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"\\xfc" in done.stdout and b"\\u4e2d" in done.stdout
+
+
+def test_a_closed_pipe_is_no_error(tmp_path):
+    reads, writes = os.pipe()
+    os.close(reads)
+    done = run_generate(saved(tmp_path, "\nab"), {}, stdout=writes)
+    os.close(writes)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_the_defaults_are_those_of_the_main_job():

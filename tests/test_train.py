@@ -211,6 +211,7 @@ def test_the_schedule_warms_up_for_at_most_a_tenth():
     ({"rate": 0.0}, "rate should be positive and finite"),
     ({"rate": float("nan")}, "rate should be positive and finite"),
     ({"clip": -1.0}, "clip should be positive and finite"),
+    ({"seed": -1}, "seed should be at least 0, got -1"),
     ({"warmup": -1}, "warmup >= 0"),
     ({"floor": 2.0}, r"floor in \[0, 1\]"),
 ])
