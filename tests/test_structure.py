@@ -26,8 +26,8 @@ LAYERS = {
     ],
     "minigrad_nn": [
         "precision", "layers", "masks", "rope", "attention", "tiled", "adjoints", "model", "init", "schedule", "optim",
-        "tokenizer", "data", "extras", "checkpoint", "generate", "plot", "process", "train", "resume", "cli", "__main__",
-        "__init__",
+        "tokenizer", "data", "extras", "checkpoint", "generate", "plot", "process", "train", "resume", "cli",
+        "__main__", "__init__",
     ],
 }
 PACKAGES = sorted(LAYERS)
