@@ -3,6 +3,7 @@
 from minigrad_nn.attention import (
     attention_scores,
     attention_weights,
+    attention_with_dropout,
     causal_attention,
     causal_attention_weights,
     masked_softmax,
@@ -54,6 +55,7 @@ __all__ = [
     "argmax_rows",
     "attention_scores",
     "attention_weights",
+    "attention_with_dropout",
     "causal_attention",
     "causal_attention_weights",
     "causal_mask",

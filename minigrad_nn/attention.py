@@ -14,13 +14,14 @@ import numpy as np
 
 from minigrad import Tensor, stop_gradient
 from minigrad.errors import DtypeError, MinigradError, ShapeError
-from minigrad_nn.layers import Array, linear, rms_norm, softmax
+from minigrad_nn.layers import Array, dropout, linear, rms_norm, softmax
 from minigrad_nn.masks import causal_mask
 from minigrad_nn.precision import in_float32, is_half
 from minigrad_nn.rope import rotate_half_split
 
 __all__ = [
     "attention_scores",
+    "attention_with_dropout",
     "attention_weights",
     "causal_attention",
     "causal_attention_weights",
@@ -109,6 +110,23 @@ def scaled_dot_product_attention(q: Array, k: Array, v: Array, mask: np.ndarray 
     return unfold_groups(fold_groups(weights, groups) @ v, groups)
 
 
+def attention_with_dropout(
+    q: Array, k: Array, v: Array, mask: np.ndarray | None = None, *, rate: float, rng: np.random.Generator
+) -> Array:
+    """dropout(softmax(q @ k^T / sqrt(D))) @ v, for training: what a query looks at is dropped, not part of a value.
+
+    Shapes and errors of `scaled_dot_product_attention` and of `layers.dropout`.
+    In a layer: `multi_head_attention(..., attend=partial(attention_with_dropout, rate=0.1, rng=rng))`.
+    """
+    if is_half(q.dtype, k.dtype, v.dtype):
+        return in_float32(attention_with_dropout, q, k, v, mask=mask, rate=rate, rng=rng)
+    groups = _groups("attention_with_dropout", q, k, v)
+    weights = dropout(attention_weights(q, k, mask), rate, rng)
+    if mask is not None:
+        v = _zero_unseen(v, mask)
+    return unfold_groups(fold_groups(weights, groups) @ v, groups)
+
+
 def causal_attention(x: Array, wq: Array, wk: Array, wv: Array) -> Array:
     """One head that looks only backwards.     x (..., T, C), wq and wk (C, D), wv (C, D') -> (..., T, D')"""
     q, k, v = linear(x, wq), linear(x, wk), linear(x, wv)
@@ -131,6 +149,7 @@ def multi_head_attention(
     context: Array | None = None,
     rotate: Callable[[Array, Array, Array], Array] = rotate_half_split,
     norm: Callable[[Array, Array], Array] = rms_norm,
+    attend: Callable[[Array, Array, Array, np.ndarray | None], Array] = scaled_dot_product_attention,
 ) -> tuple[Array, tuple[Array, Array]]:
     """Project to heads, attend, project back.
 
@@ -157,6 +176,9 @@ def multi_head_attention(
         `rope.rotate_half_split` or `rope.rotate_interleaved`.
     norm
         The QK-norm: `layers.rms_norm` or `layers.zero_centred_rms_norm`.
+    attend
+        `attend(q, k, v, mask)`, with H query heads and K heads of keys and values: `scaled_dot_product_attention`, or
+        `attention_with_dropout` with a rate and a generator.
 
     Returns
     -------
@@ -182,7 +204,7 @@ def multi_head_attention(
         k = rotate(k, *k_rope)
     if cache is not None:
         k, v = _append(cache, k, v)
-    out = _merge_heads(scaled_dot_product_attention(q, k, v, mask))  # (..., T, H*D)
+    out = _merge_heads(attend(q, k, v, mask))  # (..., T, H*D)
     return linear(out, weights["o"], weights.get("o_bias")), (k, v)
 
 

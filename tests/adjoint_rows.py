@@ -155,6 +155,27 @@ def seeded_dropout_adjoint(g, x, rate, seed):
     return adjoints.dropout_adjoint(g, x, rate, np.random.default_rng(seed))
 
 
+def seeded_attention(q, k, v, rate, seed, mask=None):
+    return attention.attention_with_dropout(q, k, v, mask, rate=rate, rng=np.random.default_rng(seed))
+
+
+def seeded_attention_adjoint(g, q, k, v, rate, seed, mask=None):
+    rng = np.random.default_rng(seed)
+    return adjoints.attention_with_dropout_adjoint(g, q, k, v, mask, rate=rate, rng=rng)
+
+
+def dropping(seed):
+    return partial(attention.attention_with_dropout, rate=0.3, rng=np.random.default_rng(seed))
+
+
+def seeded_multi_head(x, weights, seed, **fixed):
+    return attention.multi_head_attention(x, weights, attend=dropping(seed), **fixed)[0]
+
+
+def seeded_multi_head_adjoint(g, x, weights, seed, **fixed):
+    return adjoints.multi_head_attention_adjoint(g, x, weights, attend=dropping(seed), **fixed)
+
+
 self_attention = first_of(attention.multi_head_attention)
 block = first_of(model.block)
 sdpa = attention.scaled_dot_product_attention
@@ -247,6 +268,11 @@ ROWS = {
     "scaled_dot_product_attention, additive": Row(
         sdpa, sdpa_adjoint,
         lambda s: args(s.q(), s.kv(), s.kv(), mask=np.where(s.causal(), 0.0, -np.inf))),
+    "attention_with_dropout": Row(
+        seeded_attention, seeded_attention_adjoint,
+        lambda s: args(s.q(), s.kv(), s.kv(), rate=0.3, seed=5, mask=s.causal())),
+    "attention_with_dropout, none": Row(
+        seeded_attention, seeded_attention_adjoint, lambda s: args(s.q(), s.kv(), s.kv(), rate=0.0, seed=5)),
     "causal_attention_weights": Row(
         attention.causal_attention_weights, adjoints.causal_attention_weights_adjoint,
         lambda s: args(s.x(), s.array(s.width, s.head_dim), s.array(s.width, s.head_dim))),
@@ -268,6 +294,9 @@ ROWS = {
         cross_attention, cross_attention_adjoint,
         lambda s: args(s.x(), s.attention_weights() | s.qk_norms(), s.array(*s.lead, s.source, s.width),
                        head_dim=s.head_dim, k_rope=s.rope(s.source), mask=s.mask(*s.lead, 1, 1, s.source))),
+    "multi_head_attention, dropout, causal": Row(
+        seeded_multi_head, seeded_multi_head_adjoint,
+        lambda s: args(s.x(), s.attention_weights(), seed=5, head_dim=s.head_dim, mask=np.tri(s.time, dtype=bool))),
     "block": Row(
         block, adjoints.block_adjoint,
         lambda s: args(s.x(), s.block_params(), head_dim=s.head_dim, mask=np.tri(s.time, dtype=bool),
@@ -280,4 +309,6 @@ ROWS = {
 ADJOINT_OF_WRAPPER = {
     cross_attention_adjoint: adjoints.multi_head_attention_adjoint,
     seeded_dropout_adjoint: adjoints.dropout_adjoint,
+    seeded_multi_head_adjoint: adjoints.multi_head_attention_adjoint,
+    seeded_attention_adjoint: adjoints.attention_with_dropout_adjoint,
 }

@@ -9,6 +9,7 @@ Line numbers are left out, so that an edit of layers.py changes only what it mea
 """
 
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -44,9 +45,21 @@ def dropout(x, rate):
     return layers.dropout(x, rate, np.random.default_rng(5))
 
 
+def attention_with_dropout(q, k, v, rate, mask=None):
+    return attention.attention_with_dropout(q, k, v, mask, rate=rate, rng=np.random.default_rng(5))
+
+
+def multi_head_with_dropout(x, weights, **fixed):
+    attend = partial(attention.attention_with_dropout, rate=0.3, rng=np.random.default_rng(5))
+    return attention.multi_head_attention(x, weights, attend=attend, **fixed)[0]
+
+
 def wrapped(row):
     """Return the forward of a row under a name, where the table has a lambda."""
-    for prefix, function in (("multi_head_attention, cross", cross_attention), ("multi_head", multi_head_attention),
+    for prefix, function in (("multi_head_attention, cross", cross_attention),
+                             ("multi_head_attention, dropout", multi_head_with_dropout),
+                             ("multi_head", multi_head_attention),
+                             ("attention_with_dropout", attention_with_dropout),
                              ("block", block)):
         if row.startswith(prefix):
             return function
@@ -234,6 +247,7 @@ def golden():
         forward = dropout if name.startswith("dropout") else wrapped(name)
         if name.startswith("dropout"):
             moving, fixed = [*moving, fixed["rate"]], {}
+        fixed = {name: value for name, value in fixed.items() if name != "seed"}
         rows.append((re.sub(r"\W+", "_", f"layer_{name}"), forward, moving, fixed))
     rows += [(name, f, moving, fixed) for name, (f, (moving, fixed)) in FUNCTIONS.items()]
     return rows

@@ -240,7 +240,7 @@ def test_unseen_keys_and_values_poison_no_gradient(kind):
 def test_a_norm_without_an_adjoint_is_refused():
     sample = Sample()
     weights = sample.attention_weights() | sample.qk_norms()
-    with pytest.raises(ValueError, match=r"norm and rotate .* rms_norm.* got bare_norm"):
+    with pytest.raises(ValueError, match=r"norm, rotate and attend .* rms_norm.* got bare_norm"):
         adjoints.multi_head_attention_adjoint(sample.x(), sample.x(), weights, 4, norm=bare_norm)
 
 

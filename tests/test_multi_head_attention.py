@@ -1,10 +1,13 @@
 """Multi-head attention as a whole: its order of steps, its cache, cross-attention and padding."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
+import minigrad
 from minigrad.errors import MinigradError, ShapeError
-from minigrad_nn.attention import multi_head_attention
+from minigrad_nn.attention import attention_with_dropout, multi_head_attention
 from minigrad_nn.layers import rms_norm, zero_centred_rms_norm
 from minigrad_nn.masks import causal_mask, padding_mask, position_ids
 from minigrad_nn.rope import rope_at, rope_table, rotate_half_split, rotate_interleaved
@@ -47,6 +50,43 @@ def test_multi_head_attention_norms_then_rotates_then_attends(norm, rotate):
         np.testing.assert_allclose(out[b], wanted, rtol=1e-11, atol=1e-13)
     norm_last = norm(rotate(heads_of(x @ w["k"] + w["k_bias"], KV_HEADS), *table), w["k_norm"])
     assert np.max(np.abs(norm_last - k)) > 0.1
+
+
+@pytest.mark.parametrize("how", ["eager", "recomputed", "numpy", "llvm"])
+def test_weights_dropped_in_training(how):
+    """Against central differences, the same draws each time; a compiled layer draws anew at every call."""
+    if how == "llvm":
+        pytest.importorskip("llvmlite")
+    x, direction, g = (sample(2, 3, C, seed=seed) for seed in range(3))
+
+    def layer(x, rng):
+        attend = partial(attention_with_dropout, rate=0.4, rng=rng)
+        return multi_head_attention(x, weights(), HEAD_DIM, causal_mask(3), attend=attend)[0]
+
+    def gradient(x, rng):
+        f = minigrad.checkpoint(layer) if how == "recomputed" else layer
+        return minigrad.grad(lambda x: np.sum(f(x, rng) * g), x)
+
+    if how in ("numpy", "llvm"):
+        gradient = minigrad.compile(gradient, backend=how)
+    rng, step = np.random.default_rng(3), 1e-5
+    gradients = [gradient(x, rng), gradient(x, rng)]
+    drawn = np.random.default_rng(3)
+    for got in gradients:
+        state = drawn.bit_generator.state
+        ends = []
+        for sign in (1, -1):
+            drawn.bit_generator.state = state
+            ends.append(np.sum(layer(x + sign * step * direction, drawn) * g))
+        np.testing.assert_allclose(np.sum(got * direction), (ends[0] - ends[1]) / (2 * step), rtol=1e-7)
+    assert not np.allclose(*gradients)
+    assert rng.bit_generator.state == drawn.bit_generator.state
+
+
+def test_nothing_dropped_is_attention():
+    given = sample(2, 3, C), weights(), HEAD_DIM, causal_mask(3)
+    got, _ = multi_head_attention(*given, attend=partial(attention_with_dropout, rate=0, rng=None))
+    np.testing.assert_array_equal(got, multi_head_attention(*given)[0])
 
 
 def test_rope_on_the_keys_only():

@@ -22,6 +22,7 @@ from minigrad_nn.adjoints.activations import (
 from minigrad_nn.adjoints.attention import (
     attention_scores_adjoint,
     attention_weights_adjoint,
+    attention_with_dropout_adjoint,
     causal_attention_adjoint,
     causal_attention_weights_adjoint,
     masked_softmax_adjoint,
@@ -42,6 +43,7 @@ from minigrad_nn.adjoints.tokens import cross_entropy_adjoint, dropout_adjoint, 
 __all__ = [
     "attention_scores_adjoint",
     "attention_weights_adjoint",
+    "attention_with_dropout_adjoint",
     "block_adjoint",
     "causal_attention_adjoint",
     "causal_attention_weights_adjoint",

@@ -17,6 +17,7 @@ import numpy as np
 
 from minigrad_nn.adjoints.broadcast import like
 from minigrad_nn.adjoints.dense import matmul_adjoint, transposed
+from minigrad_nn.adjoints.tokens import dropout_adjoint
 
 Mask = np.ndarray | None
 
@@ -136,6 +137,24 @@ def scaled_dot_product_attention_adjoint(
     seen = zero_unseen(v_copies, q, mask)
     dweights, dseen = matmul_adjoint(g, attention_weights(q, k, mask), seen)
     dq, dk = attention_weights_adjoint(dweights, q, k, mask)
+    return dq, dk, repeat_kv_adjoint(like(dseen, v_copies), v, groups)
+
+
+def attention_with_dropout_adjoint(
+    g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Mask = None, *, rate: float,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Adjoint of `attention.attention_with_dropout`, with an rng in the state the forward found.   Shapes as above.
+
+    out = (kept * weights) v, with kept drawn once: it multiplies the weights for dv, and dweights on their way back.
+    """
+    groups = group_size(q, k)
+    v_copies = repeat_kv(v, groups)
+    seen = zero_unseen(v_copies, q, mask)
+    weights = attention_weights(q, k, mask)
+    kept = dropout_adjoint(np.ones_like(weights), weights, rate, rng)                   # 0 or 1 / (1 - rate)
+    ddropped, dseen = matmul_adjoint(g, kept * weights, seen)
+    dq, dk = attention_weights_adjoint(kept * ddropped, q, k, mask)
     return dq, dk, repeat_kv_adjoint(like(dseen, v_copies), v, groups)
 
 

@@ -4,11 +4,16 @@ T queries   S keys   C channels   H query heads   Hkv key heads   D channels per
 """
 
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 
 import numpy as np
 
-from minigrad_nn.adjoints.attention import scaled_dot_product_attention, scaled_dot_product_attention_adjoint
+from minigrad_nn.adjoints.attention import (
+    attention_with_dropout_adjoint,
+    scaled_dot_product_attention,
+    scaled_dot_product_attention_adjoint,
+)
 from minigrad_nn.adjoints.dense import linear, linear_adjoint, swiglu_adjoint
 from minigrad_nn.adjoints.norms import rms_norm, rms_norm_adjoint, zero_centred_rms_norm_adjoint
 from minigrad_nn.adjoints.rope import rotate_half_split, rotate_half_split_adjoint, rotate_interleaved_adjoint
@@ -16,17 +21,19 @@ from minigrad_nn.adjoints.rope import rotate_half_split, rotate_half_split_adjoi
 Weights = dict[str, np.ndarray]
 Rope = tuple[np.ndarray, np.ndarray] | None
 
-# multi_head_attention is given its norm and its rotation as functions; their adjoints are found by name.
+# multi_head_attention is given its norm, rotation and attention as functions; their adjoints are found by name.
 ADJOINTS: dict[str, Callable] = {
+    "attention_with_dropout": attention_with_dropout_adjoint,
     "rms_norm": rms_norm_adjoint,
     "zero_centred_rms_norm": zero_centred_rms_norm_adjoint,
     "rotate_half_split": rotate_half_split_adjoint,
     "rotate_interleaved": rotate_interleaved_adjoint,
+    "scaled_dot_product_attention": scaled_dot_product_attention_adjoint,
 }
 
 
 def adjoint_of(forward: Callable) -> Callable:
-    """The adjoint of a norm or a rotation, which may be a partial, such as a norm with another eps.
+    """The adjoint of a norm, a rotation or an attention, which may be a partial, such as a norm with another eps.
 
     Raises ValueError for a function which has none here.
     """
@@ -35,7 +42,7 @@ def adjoint_of(forward: Callable) -> Callable:
     name = getattr(forward, "__name__", repr(forward))
     if name not in ADJOINTS:
         raise ValueError(
-            f"norm and rotate should have a reference adjoint, as {', '.join(ADJOINTS)} do, got {name}; "
+            f"norm, rotate and attend should have a reference adjoint, as {', '.join(ADJOINTS)} do, got {name}; "
             "write its adjoint by hand and add it to minigrad_nn.adjoints.block.ADJOINTS"
         )
     return ADJOINTS[name]
@@ -105,7 +112,7 @@ def multi_head_attention(
 def multi_head_attention_adjoint(
     g: np.ndarray, x: np.ndarray, weights: Weights, head_dim: int, mask: np.ndarray | None = None,
     q_rope: Rope = None, k_rope: Rope = None, *, context: np.ndarray | None = None,
-    rotate: Callable = rotate_half_split, norm: Callable = rms_norm,
+    rotate: Callable = rotate_half_split, norm: Callable = rms_norm, attend: Callable = scaled_dot_product_attention,
 ) -> tuple:
     """Adjoint of the first result of `attention.multi_head_attention`, without a cache.
 
@@ -118,10 +125,11 @@ def multi_head_attention_adjoint(
     q = heads_of(x, weights, "q", head_dim, q_rope, rotate, norm)                       # (..., H, T, D)
     k = heads_of(source, weights, "k", head_dim, k_rope, rotate, norm)                  # (..., Hkv, S, D)
     v = heads_of(source, weights, "v", head_dim, None, rotate, norm)
-    joined = join_heads(scaled_dot_product_attention(q, k, v, mask))                    # (..., T, H*D)
+    # on a copy: the adjoint must find a generator in the state that the forward found
+    joined = join_heads(deepcopy(attend)(q, k, v, mask))                                # (..., T, H*D)
 
     djoined, dw_o = named_linear_adjoint(g, joined, weights, "o")
-    dq, dk, dv = scaled_dot_product_attention_adjoint(split_heads(djoined, head_dim), q, k, v, mask)
+    dq, dk, dv = adjoint_of(attend)(split_heads(djoined, head_dim), q, k, v, mask)
     dx_q, dw_q = heads_of_adjoint(dq, x, weights, "q", head_dim, q_rope, rotate, norm)
     dx_k, dw_k = heads_of_adjoint(dk, source, weights, "k", head_dim, k_rope, rotate, norm)
     dx_v, dw_v = heads_of_adjoint(dv, source, weights, "v", head_dim, None, rotate, norm)
