@@ -132,6 +132,8 @@ def read(path: Path, format_: str) -> tuple[dict[str, np.ndarray], dict[str, str
         ) from error
     except OSError as error:
         raise CheckpointError(f"cannot read the checkpoint {path}: {error}") from error
+    except TypeError as error:  # of bfloat16, for one
+        raise CheckpointError(f"{path} has numbers that NumPy has not ({error}): convert them to float32") from error
     except safetensors.SafetensorError as error:
         raise CheckpointError(f"{path} is not a whole safetensors file: {error}") from error
     if metadata.get("format") != format_:
@@ -180,7 +182,7 @@ def extend(checkpoint: Checkpoint, text: str, rng: np.random.Generator) -> Check
 
 
 def fit(arrays: dict[str, np.ndarray], like: Any, path: str | Path) -> Any:
-    """Put the arrays in their places in a tree, or say which are missing, unknown or of the wrong shape."""
+    """Put the arrays in their places in a tree, or say which are missing, unknown, misshapen or not floating."""
     wanted = dict(zip(_names(like), (leaf.shape for leaf in tree.leaves(like)), strict=True))
     wrong = [f"{name} is missing" for name in wanted.keys() - arrays.keys()]
     wrong += [f"{name} is unknown" for name in arrays.keys() - wanted.keys()]
@@ -188,6 +190,11 @@ def fit(arrays: dict[str, np.ndarray], like: Any, path: str | Path) -> Any:
         f"{name} should be {wanted[name]}, got {arrays[name].shape}"
         for name in wanted.keys() & arrays.keys()
         if arrays[name].shape != wanted[name]
+    ]
+    wrong += [
+        f"{name} should be floating, got {arrays[name].dtype}"
+        for name in wanted.keys() & arrays.keys()
+        if arrays[name].dtype.kind != "f"
     ]
     if wrong:
         raise CheckpointError(f"the arrays of {path} do not fit its config: {'; '.join(sorted(wrong))}")

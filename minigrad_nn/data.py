@@ -84,7 +84,14 @@ def random_batch(
     """Return sequences from random places, and their targets: two arrays (B, T).
 
     The target of a token is the one after it. The shift happens here and nowhere else.
+
+    Raises
+    ------
+    DataError
+        If the text is too short for one sequence and its targets.
     """
+    if len(tokens) < context + 1:
+        raise DataError(f"one sequence needs context + 1 = {context + 1} tokens, the text has {len(tokens)}")
     starts = rng.integers(0, len(tokens) - context, size=batch)
     rows = tokens[starts[:, None] + np.arange(context + 1)]  # (B, T + 1)
     return rows[:, :-1], rows[:, 1:]
@@ -95,7 +102,7 @@ def windows(tokens: np.ndarray, batch: int, context: int) -> Iterator[tuple[np.n
 
     The last batch may have fewer rows, and a shorter last sequence comes alone: weigh each by its targets.
     """
-    n_targets = len(tokens) - 1
+    n_targets = max(len(tokens) - 1, 0)
     whole = n_targets // context
     inputs = tokens[: whole * context].reshape(whole, context)
     targets = tokens[1 : whole * context + 1].reshape(whole, context)

@@ -185,12 +185,15 @@ def generate_batch(
     Raises
     ------
     SamplingError
-        If a prompt is empty, n_tokens is negative, or a sampling parameter is out of range.
+        If a prompt is empty or not of integers, n_tokens is negative, or a sampling parameter is out of range.
     """
     if n_tokens < 0:
         raise SamplingError(f"n_tokens should be at least 0, got {n_tokens}")
     if any(len(prompt) == 0 for prompt in prompts):
         raise SamplingError("a prompt is empty; at least one token is needed to continue from")
+    for prompt in map(np.asarray, prompts):
+        if prompt.ndim != 1 or prompt.dtype.kind not in "iu":
+            raise SamplingError(f"a prompt should be (T,) integers, got {prompt.shape} {prompt.dtype}")
     rows = [[int(token) for token in prompt] for prompt in prompts]
     if n_tokens == 0 or not rows:
         return [np.asarray(row) for row in rows]

@@ -3,6 +3,7 @@
 B batch   T time   S keys, past ones included   C width   H heads   D channels per head   V vocabulary
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -58,10 +59,13 @@ class Config:
             raise ConfigError(f"Config: RoPE rotates pairs, so head_dim should be even, got {self.head_dim}")
         if self.hidden is not None and (not isinstance(self.hidden, int) or self.hidden < 1):
             raise ConfigError(f"Config: hidden should be a positive integer or None, got {self.hidden!r}")
-        if not (self.theta > 0 and self.norm_eps > 0):
+        if not (0 < self.theta < math.inf and 0 < self.norm_eps < math.inf):
             raise ConfigError(
-                f"Config: theta and norm_eps should be positive, got {self.theta!r} and {self.norm_eps!r}"
+                f"Config: theta and norm_eps should be positive and finite, got {self.theta!r} and {self.norm_eps!r}"
             )
+        for name in ("qk_norm", "tied"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"Config: {name} should be True or False, got {getattr(self, name)!r}")
 
     @property
     def hidden_size(self) -> int:

@@ -177,7 +177,7 @@ def _as(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def refuse_shared(params: Params) -> None:
-    """Raise if one array stands at two places of the tree: after one update they would be two arrays.
+    """Raise if one array, or a view of it, stands at two places of the tree: after one update they would be two arrays.
 
     Raises
     ------
@@ -186,12 +186,14 @@ def refuse_shared(params: Params) -> None:
     """
     seen: dict[int, str] = {}
     for path, leaf in zip(tree.paths(params), tree.leaves(params), strict=True):
-        if id(leaf) in seen:
+        placed = isinstance(leaf, np.ndarray) and leaf.size  # empty arrays may all lie at one address
+        address = leaf.__array_interface__["data"][0] if placed else id(leaf)
+        if address in seen:
             raise StructureError(
-                f"one array is both {seen[id(leaf)].lstrip('.')} and {path.lstrip('.')}: updates would make "
+                f"one array is both {seen[address].lstrip('.')} and {path.lstrip('.')}: updates would make "
                 "it two. Keep a tied weight once in the tree and use it twice in the forward function"
             )
-        seen[id(leaf)] = path
+        seen[address] = path
 
 
 def clip_by_global_norm(grads: Params, max_norm: float) -> tuple[Params, float]:

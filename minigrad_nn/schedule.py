@@ -25,14 +25,14 @@ def warmup_cosine(peak: float, warmup: int, total: int, floor: float = 0.0) -> S
     Raises
     ------
     ValueError
-        Unless 0 <= warmup <= total, total >= 1 and 0 <= floor <= peak.
+        Unless 0 <= warmup <= total, total >= 1 and 0 <= floor <= peak, which is finite.
     """
     if not (total >= 1 and 0 <= warmup <= total):
         raise ValueError(
             f"warmup_cosine: wanted 0 <= warmup <= total and total >= 1, got {warmup} and {total}"
         )
-    if not 0 <= floor <= peak:
-        raise ValueError(f"warmup_cosine: wanted 0 <= floor <= peak, got floor {floor} and peak {peak}")
+    if not 0 <= floor <= peak < math.inf:
+        raise ValueError(f"warmup_cosine: wanted 0 <= floor <= peak, and finite, got floor {floor} and peak {peak}")
 
     def rate(step: int) -> float:
         if step < warmup:

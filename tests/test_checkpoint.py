@@ -211,6 +211,25 @@ def test_missing_unknown_and_misshapen_arrays_are_all_named(tmp_path):
         load(tmp_path / "m")
 
 
+@pytest.mark.parametrize("dtype", [np.int32, bool])
+def test_arrays_that_are_not_floating_are_refused(tmp_path, dtype):
+    """Whole numbers would go through the model as they are, and mean nothing."""
+    write(tmp_path / "m", example().params | {"norm": np.ones(8, dtype)}, good_metadata())
+    with pytest.raises(CheckpointError, match=rf"norm should be floating, got {np.dtype(dtype)}$"):
+        load(tmp_path / "m")
+
+
+def test_numbers_that_numpy_has_not_are_refused_by_name(tmp_path):
+    write(tmp_path / "m", example(np.float16).params, good_metadata())
+    path = tmp_path / "m"
+    content = path.read_bytes()
+    size = 8 + struct.unpack("<Q", content[:8])[0]
+    header = content[8:size].replace(b'"F16"', b'"BF16"')
+    path.write_bytes(struct.pack("<Q", len(header)) + header + content[size:])
+    with pytest.raises(CheckpointError, match=r"NumPy has not .*bfloat16|should be floating, got bfloat16"):
+        load(path)
+
+
 def test_a_tokenizer_of_another_size_is_refused(tmp_path):
     other = CharacterTokenizer.of("abc").to_json()
     write(tmp_path / "m", example().params, {**good_metadata(), "tokenizer": other})

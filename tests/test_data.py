@@ -54,6 +54,16 @@ def test_the_shortest_text_gives_its_only_sequence():
     assert targets.tolist() == [[8, 9], [8, 9]]
 
 
+def test_a_text_without_a_whole_sequence_is_refused():
+    with pytest.raises(DataError, match=r"needs context \+ 1 = 3 tokens, the text has 2"):
+        random_batch(np.array([7, 8]), 2, 2, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("length", [0, 1])
+def test_without_a_target_there_is_no_window(length):
+    assert list(windows(np.arange(length), batch=3, context=4)) == []
+
+
 @pytest.mark.parametrize("length", [2, 8, 9, 10, 31, 32, 33, 34])
 def test_windows_make_every_token_but_the_first_a_target_once(length):
     tokens = np.arange(length) + 100

@@ -290,6 +290,12 @@ def test_an_end_token_in_the_prompt_stops_nothing(params):
     assert set(prompt) - set(free[3:])
 
 
+@pytest.mark.parametrize("prompt", [np.array([1.5, 2.0]), np.array([[1, 2]]), [True, False]])
+def test_prompts_that_are_no_rows_of_integers_are_refused(params, prompt):
+    with pytest.raises(SamplingError, match=r"a prompt should be \(T,\) integers"):
+        generate(params, prompt, CONFIG, 1, temperature=0)
+
+
 def test_no_new_tokens_returns_the_prompt_and_runs_nothing():
     assert generate(None, np.array([3, 1]), CONFIG, 0).tolist() == [3, 1]
     assert generate_batch(None, [], CONFIG, 5) == []

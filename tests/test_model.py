@@ -276,6 +276,8 @@ def test_the_default_sizes():
     ({"hidden": 0}, "hidden should be a positive integer or None, got 0"),
     ({"norm_eps": 0.0}, "theta and norm_eps should be positive"),
     ({"theta": math.nan}, "theta and norm_eps should be positive"),
+    ({"theta": math.inf}, "theta and norm_eps should be positive and finite"),
+    ({"tied": "no"}, "tied should be True or False, got 'no'"),
 ])
 def test_sizes_that_make_no_model_are_refused(change, says):
     with pytest.raises(ConfigError, match=says):

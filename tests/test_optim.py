@@ -81,6 +81,8 @@ def test_a_weight_that_stands_twice_in_the_tree_is_refused():
     for optimiser in (adamw(0.1), sgd(0.1)):
         with pytest.raises(StructureError, match="one array is both embedding and head"):
             optimiser.init(params)
+        with pytest.raises(StructureError, match="one array is both embedding and head"):
+            optimiser.init(params | {"head": params["embedding"].T})
 
 
 def test_sgd_with_momentum_follows_its_formula():

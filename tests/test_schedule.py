@@ -41,6 +41,7 @@ def test_a_rate_is_a_python_float():
     (0, 0, 0.0, "total >= 1"),
     (0, 10, 2.0, "0 <= floor <= peak"),
     (0, 10, -1.0, "0 <= floor <= peak"),
+    (0, 10, float("inf"), "0 <= floor <= peak"),
 ])
 def test_impossible_schedules_are_refused(warmup, total, floor, says):
     with pytest.raises(ValueError, match=says):
