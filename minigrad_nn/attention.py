@@ -57,9 +57,12 @@ def masked_softmax(scores: Array, mask: np.ndarray | None = None) -> Array:
     """
     if is_half(scores.dtype):
         return in_float32(masked_softmax, scores, mask=mask)
+    if mask is not None:
+        _check_mask("masked_softmax", mask, scores.shape)
+    if not scores.shape[-1]:
+        return scores  # of no key there are no weights, and a mean of nothing is zeros
     if mask is None:
         return softmax(scores)
-    _check_mask("masked_softmax", mask, scores.shape)
     hidden = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask.astype(scores.dtype)
     top = np.max(stop_gradient(hidden), axis=-1, keepdims=True)
     e = np.exp(hidden - np.where(top == -np.inf, 0, top))  # -inf - -inf would be NaN
@@ -213,13 +216,13 @@ def multi_head_attention(
 
 def _split_heads(x: Array, head_dim: int) -> Array:
     """(..., T, H*D) -> (..., H, T, D)"""
-    return np.swapaxes(x.reshape(*x.shape[:-1], -1, head_dim), -2, -3)
+    return np.swapaxes(x.reshape(*x.shape[:-1], x.shape[-1] // head_dim, head_dim), -2, -3)
 
 
 def _merge_heads(x: Array) -> Array:
     """(..., H, T, D) -> (..., T, H*D)"""
     x = np.swapaxes(x, -2, -3)
-    return x.reshape(*x.shape[:-2], -1)
+    return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1])
 
 
 def fold_groups(x: Array, groups: int) -> Array:
@@ -311,6 +314,8 @@ def _check_weights(weights: Mapping[str, Array], head_dim: int) -> None:
             f"multi_head_attention: weights should have {sorted(_NEEDED)}, and may have {sorted(_OPTIONAL)}, "
             f"got {sorted(names)}"
         )
+    if head_dim < 1:
+        raise ShapeError(f"multi_head_attention: head_dim should be at least 1, got {head_dim}")
     for name in ("q", "k", "v"):
         if weights[name].ndim != 2 or weights[name].shape[1] % head_dim:
             raise ShapeError(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minigrad.errors import MinigradError
+from minigrad.errors import MinigradError, ShapeError
 from minigrad_nn.attention import multi_head_attention
 from minigrad_nn.layers import cross_entropy, embedding, rms_norm, swiglu, swiglu_hidden_size
 from minigrad_nn.masks import additive_mask, causal_mask, position_ids
@@ -171,9 +171,19 @@ def decode(
     real
         Which tokens, from the first one on, are not padding: bool (B, position + T). A row's positions count its
         real tokens only, so a prompt padded on the left gets the logits it gets alone.
+
+    Raises
+    ------
+    ShapeError
+        If `real` has another shape or dtype.
     """
     past, held = (0, 0) if cache is None else (cache.position, cache.held)
     length, dtype = ids.shape[-1], params["embedding"].dtype
+    if real is not None and (real.dtype != bool or real.shape != (*ids.shape[:-1], past + length)):
+        raise ShapeError(
+            f"decode: real should be {(*ids.shape[:-1], past + length)} bool, one for each token from the first on, "
+            f"got {real.shape} {real.dtype}"
+        )
     mask = None if length == 1 else causal_mask(length, held)  # a single new token sees everything
     if real is None:
         rope = rope_table(length, config.head_dim, config.theta, past, dtype)

@@ -170,6 +170,24 @@ def test_a_mask_may_be_an_argument_of_a_compiled_function(backend, as_mask):
             np.testing.assert_allclose(got, value, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize("how", ["eager", "numpy", "llvm"])
+@pytest.mark.parametrize("mask", [None, np.ones((3, 0), bool)])
+def test_without_a_key_every_query_gets_zeros(how, mask):
+    if how == "llvm":
+        pytest.importorskip("llvmlite")
+
+    def pulled(q, k, v, g):
+        out, pull = minigrad.vjp(lambda q, k, v: scaled_dot_product_attention(q, k, v, mask), q, k, v)
+        return out, *pull(g)
+
+    call = pulled if how == "eager" else minigrad.compile(pulled, backend=how)
+    q, k, v = sample(2, 4, 3, 6), sample(2, 2, 0, 6), sample(2, 2, 0, 5)
+    out, dq, dk, dv = call(q, k, v, sample(2, 4, 3, 5))
+    assert np.array_equal(out, np.zeros((2, 4, 3, 5)))
+    assert np.array_equal(dq, np.zeros_like(q))
+    assert (dk.shape, dv.shape) == (k.shape, v.shape)
+
+
 def test_masked_key_of_nan_leaves_the_other_value():
     k, v = np.array([[1.0, 2], [np.nan, np.nan]]), np.array([[3.0, 4], [5, 6]])
     out = scaled_dot_product_attention(np.ones((3, 2)), k, v, np.array([True, False]))

@@ -8,6 +8,7 @@ import pytest
 
 import minigrad
 from minigrad import tree
+from minigrad.errors import ShapeError
 from minigrad_nn import model
 from minigrad_nn.init import init, template
 from minigrad_nn.layers import cross_entropy, embedding, rms_norm
@@ -179,7 +180,7 @@ def test_the_gradient_of_a_tied_weight_is_the_sum_over_both_uses():
 # ---- piece by piece ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pieces", [[8], [3, 5], [7, 1], [1] * 8, [2, 1, 4, 1], [6, 6]])
+@pytest.mark.parametrize("pieces", [[8], [3, 5], [7, 1], [1] * 8, [2, 1, 4, 1], [6, 6], [0, 3, 0, 2]])
 def test_decoding_in_pieces_equals_the_full_pass(pieces):
     params, ids = float64_params(SMALL), random_ids(SMALL, 3, sum(pieces))
     full = logits(params, ids, SMALL)
@@ -256,6 +257,12 @@ def test_a_prompt_padded_on_the_left_gets_the_logits_it_gets_alone():
     whole = [np.concatenate([ids[0, 2:], new[0]]), np.concatenate([ids[1], new[1]])]
     for row, sequence in zip(more, whole, strict=True):
         np.testing.assert_allclose(row, logits(params, sequence, SMALL)[-2:], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("real", [np.ones((1, 4), bool), np.ones((1, 5)), np.ones(5, bool)])
+def test_what_does_not_say_which_tokens_are_real_is_refused(real):
+    with pytest.raises(ShapeError, match=r"decode: real should be \(1, 5\) bool"):
+        decode(float64_params(SMALL), random_ids(SMALL, 1, 5), SMALL, real=real)
 
 
 # ---- sizes and first parameters ----------------------------------------------------------------------------

@@ -177,6 +177,7 @@ def call_with(x=None, **arguments):
      r"multi_head_attention: weights should have \['k', 'o', 'q', 'v'\].*got \['k_norm', 'o', "),
     (lambda: multi_head_attention(sample(5, C), weights() | {"q_nrom": 1}, HEAD_DIM), MinigradError,
      r"multi_head_attention: .*may have .*'q_norm'.*got .*'q_nrom'"),
+    (lambda: multi_head_attention(sample(5, C), weights(), 0), ShapeError, "head_dim should be at least 1, got 0"),
     (lambda: multi_head_attention(sample(5, C), weights(), 5), ShapeError,
      r"multi_head_attention: weights\['q'\] should be \(C, heads \* head_dim\) .* 5, got \(10, 24\)"),
     (lambda: call_with(sample(2, 5, 9)), ShapeError,

@@ -19,7 +19,7 @@ def block_adjoint(g, x, params, mask, rope):
     rmsnorm = x / root                                                      # (2, 3, 6)
     # layers.py  return rmsnorm(x, eps) * weight
     source = rmsnorm * params["attention_norm"]                             # (2, 3, 6)
-    # attention.py  return np.swapaxes(x.reshape(*x.shape[:-1], -1, head_dim), -2, -3)
+    # attention.py  return np.swapaxes(x.reshape(*x.shape[:-1], x.shape[-1] // head_dim, head_dim), -2 ...
     reshaped = np.reshape(source @ params["attention"]["q"], (2, 3, 4, 4))  # (2, 3, 4, 4)
     split_heads = np.swapaxes(reshaped, -2, -3)                             # (2, 4, 3, 4)
     reshaped_2 = np.reshape(source @ params["attention"]["k"], (2, 3, 2, 4))  # (2, 3, 2, 4)
@@ -69,7 +69,7 @@ def block_adjoint(g, x, params, mask, rope):
     fold_groups_2 = np.reshape(weights, (2, 2, 6, 3))                       # (2, 2, 6, 3)
     # attention.py  x = np.swapaxes(x, -2, -3)
     x_2 = np.swapaxes(np.reshape(fold_groups_2 @ v_2, (2, 4, 3, 4)), -2, -3)  # (2, 3, 4, 4)
-    # attention.py  return x.reshape(*x.shape[:-2], -1)
+    # attention.py  return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1])
     out = np.reshape(x_2, (2, 3, 16))                                       # (2, 3, 16)
     # layers.py  return x @ weight
     attended = out @ params["attention"]["o"]                               # (2, 3, 6)

@@ -8,7 +8,7 @@ def multi_head_attention_adjoint(g, x, weights):
     weights["v"] (6, 8) -> dx (2, 3, 6), dweights_k (6, 8), dweights_o (16, 6), dweights_q (6, 16),
     dweights_v (6, 8); float64
     """
-    # attention.py  return np.swapaxes(x.reshape(*x.shape[:-1], -1, head_dim), -2, -3)
+    # attention.py  return np.swapaxes(x.reshape(*x.shape[:-1], x.shape[-1] // head_dim, head_dim), -2 ...
     q = np.swapaxes(np.reshape(x @ weights["q"], (2, 3, 4, 4)), -2, -3)     # (2, 4, 3, 4)
     k = np.swapaxes(np.reshape(x @ weights["k"], (2, 3, 2, 4)), -2, -3)     # (2, 2, 3, 4)
     v = np.swapaxes(np.reshape(x @ weights["v"], (2, 3, 2, 4)), -2, -3)     # (2, 2, 3, 4)
@@ -30,7 +30,7 @@ def multi_head_attention_adjoint(g, x, weights):
     # adjoint of layers.py  return x @ weight
     dout = g @ weights["o"].T                                               # (2, 3, 16)
     dweights_o = np.reshape(x_2, (6, 16)).T @ np.reshape(g, (-1, 6))        # (16, 6)
-    # adjoint of attention.py  return x.reshape(*x.shape[:-2], -1)
+    # adjoint of attention.py  return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1])
     dx_2 = np.reshape(dout, x_2.shape)                                      # (2, 3, 4, 4)
     # adjoint of attention.py
     dproduct = np.reshape(np.swapaxes(dx_2, -2, -3), (2, 2, 6, 4))          # (2, 2, 6, 4)

@@ -12,7 +12,7 @@ def multi_head_attention_adjoint(g, x, weights, mask, q_rope, k_rope):
     dweights_q_bias (16,), dweights_q_norm (4,), dweights_v (6, 8), dweights_v_bias (8,); float64
     """
     eps = 1e-6
-    # attention.py  return np.swapaxes(x.reshape(*x.shape[:-1], -1, head_dim), -2, -3)
+    # attention.py  return np.swapaxes(x.reshape(*x.shape[:-1], x.shape[-1] // head_dim, head_dim), -2 ...
     reshaped = np.reshape(x @ weights["q"] + weights["q_bias"], (2, 3, 4, 4))  # (2, 3, 4, 4)
     split_heads = np.swapaxes(reshaped, -2, -3)                              # (2, 4, 3, 4)
     reshaped_2 = np.reshape(x @ weights["k"] + weights["k_bias"], (2, 3, 2, 4))  # (2, 3, 2, 4)
@@ -68,7 +68,7 @@ def multi_head_attention_adjoint(g, x, weights, mask, q_rope, k_rope):
     dweights_o_bias = np.sum(g, axis=(0, 1))                                 # (6,)
     dout = g @ weights["o"].T                                                # (2, 3, 16)
     dweights_o = np.reshape(x_2, (6, 16)).T @ np.reshape(g, (-1, 6))         # (16, 6)
-    # adjoint of attention.py  return x.reshape(*x.shape[:-2], -1)
+    # adjoint of attention.py  return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1])
     dx_2 = np.reshape(dout, x_2.shape)                                       # (2, 3, 4, 4)
     # adjoint of attention.py  return x.reshape(*leading, heads * groups, length // groups, width)
     dproduct = np.reshape(np.swapaxes(dx_2, -2, -3), (2, 2, 6, 4))           # (2, 2, 6, 4)

@@ -11,7 +11,7 @@ def cross_attention_adjoint(g, x, weights, context, k_rope, mask):
     float64
     """
     eps = 1e-6
-    # attention.py  return np.swapaxes(x.reshape(*x.shape[:-1], -1, head_dim), -2, -3)
+    # attention.py  return np.swapaxes(x.reshape(*x.shape[:-1], x.shape[-1] // head_dim, head_dim), -2 ...
     split_heads = np.swapaxes(np.reshape(x @ weights["q"], (2, 3, 4, 4)), -2, -3)  # (2, 4, 3, 4)
     split_heads_2 = np.swapaxes(np.reshape(context @ weights["k"], (2, 5, 2, 4)), -2, -3)  # (2, 2, 5, 4)
     v = np.swapaxes(np.reshape(context @ weights["v"], (2, 5, 2, 4)), -2, -3)  # (2, 2, 5, 4)
@@ -58,7 +58,7 @@ def cross_attention_adjoint(g, x, weights, context, k_rope, mask):
     # adjoint of layers.py  return x @ weight
     dout = g @ weights["o"].T                                               # (2, 3, 16)
     dweights_o = np.reshape(x_2, (6, 16)).T @ np.reshape(g, (-1, 6))        # (16, 6)
-    # adjoint of attention.py  return x.reshape(*x.shape[:-2], -1)
+    # adjoint of attention.py  return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1])
     dx_2 = np.reshape(dout, x_2.shape)                                      # (2, 3, 4, 4)
     # adjoint of attention.py  return x.reshape(*leading, heads * groups, length // groups, width)
     dproduct = np.reshape(np.swapaxes(dx_2, -2, -3), (2, 2, 6, 4))          # (2, 2, 6, 4)

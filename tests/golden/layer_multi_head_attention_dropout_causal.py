@@ -9,7 +9,7 @@ def multi_head_with_dropout_adjoint(g, x, weights, mask, keep):
     dweights_q (6, 16), dweights_v (6, 8); float64
     keep (2, 4, 3, 3) bool: constants of multi_head_with_dropout; `emit_adjoint(...).constants` has them.
     """
-    # attention.py  return np.swapaxes(x.reshape(*x.shape[:-1], -1, head_dim), -2, -3)
+    # attention.py  return np.swapaxes(x.reshape(*x.shape[:-1], x.shape[-1] // head_dim, head_dim), -2 ...
     q = np.swapaxes(np.reshape(x @ weights["q"], (2, 3, 4, 4)), -2, -3)  # (2, 4, 3, 4)
     k = np.swapaxes(np.reshape(x @ weights["k"], (2, 3, 2, 4)), -2, -3)  # (2, 2, 3, 4)
     v = np.swapaxes(np.reshape(x @ weights["v"], (2, 3, 2, 4)), -2, -3)  # (2, 2, 3, 4)
@@ -43,7 +43,7 @@ def multi_head_with_dropout_adjoint(g, x, weights, mask, keep):
     # adjoint of layers.py  return x @ weight
     dout = g @ weights["o"].T                                            # (2, 3, 16)
     dweights_o = np.reshape(x_2, (6, 16)).T @ np.reshape(g, (-1, 6))     # (16, 6)
-    # adjoint of attention.py  return x.reshape(*x.shape[:-2], -1)
+    # adjoint of attention.py  return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1])
     dx_2 = np.reshape(dout, x_2.shape)                                   # (2, 3, 4, 4)
     # adjoint of attention.py  return x.reshape(*leading, heads * groups, length // groups, width)
     dproduct = np.reshape(np.swapaxes(dx_2, -2, -3), (2, 2, 6, 4))       # (2, 2, 6, 4)

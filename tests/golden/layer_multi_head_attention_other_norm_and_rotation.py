@@ -10,7 +10,7 @@ def multi_head_attention_adjoint(g, x, weights, q_rope, k_rope):
     dweights_o (16, 6), dweights_q (6, 16), dweights_q_norm (4,), dweights_v (6, 8); float64
     """
     eps = 0.1
-    # attention.py  return np.swapaxes(x.reshape(*x.shape[:-1], -1, head_dim), -2, -3)
+    # attention.py  return np.swapaxes(x.reshape(*x.shape[:-1], x.shape[-1] // head_dim, head_dim), -2 ...
     split_heads = np.swapaxes(np.reshape(x @ weights["q"], (2, 3, 4, 4)), -2, -3)  # (2, 4, 3, 4)
     split_heads_2 = np.swapaxes(np.reshape(x @ weights["k"], (2, 3, 2, 4)), -2, -3)  # (2, 2, 3, 4)
     v = np.swapaxes(np.reshape(x @ weights["v"], (2, 3, 2, 4)), -2, -3)      # (2, 2, 3, 4)
@@ -58,7 +58,7 @@ def multi_head_attention_adjoint(g, x, weights, q_rope, k_rope):
     # adjoint of layers.py  return x @ weight
     dout = g @ weights["o"].T                                                # (2, 3, 16)
     dweights_o = np.reshape(x_2, (6, 16)).T @ np.reshape(g, (-1, 6))         # (16, 6)
-    # adjoint of attention.py  return x.reshape(*x.shape[:-2], -1)
+    # adjoint of attention.py  return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1])
     dx_2 = np.reshape(dout, x_2.shape)                                       # (2, 3, 4, 4)
     # adjoint of attention.py
     dproduct = np.reshape(np.swapaxes(dx_2, -2, -3), (2, 2, 6, 4))           # (2, 2, 6, 4)
