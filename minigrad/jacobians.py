@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ __all__ = ["hessian", "hvp", "jacobian"]
 numpy: Any = np  # NumPy's stubs do not know that its functions answer for Tensors
 
 
-def jacobian(f: Callable[..., Any], *args: Any) -> Any:
-    """Return the derivative of every element of the result by every element of the first argument.
+def jacobian(f: Callable[..., Any], *args: Any, argnums: int = 0) -> Any:
+    """Return the derivative of every element of the result by every element of an argument.
 
     `jacobian(f, x, *args)` evaluates; `jacobian(f)` returns the function that does. It pulls back one unit cotangent
     per element of the result or, where the argument is smaller, pushes forward one unit tangent per element of it.
@@ -30,7 +30,9 @@ def jacobian(f: Callable[..., Any], *args: Any) -> Any:
     f
         A function of arrays or trees that returns an array or a tree of arrays.
     *args
-        The first is differentiated: a float or complex array, or a tree of them.
+        Its arguments.
+    argnums
+        The position of the one that is differentiated: a float or complex array, or a tree of them.
 
     Returns
     -------
@@ -46,9 +48,9 @@ def jacobian(f: Callable[..., Any], *args: Any) -> Any:
     """
     check_function(f, "jacobian")
     if not args:
-        return _deferred(jacobian, f)
-    x, rest = args[0], args[1:]
-    value, pull = vjp(lambda first: f(first, *rest), x)
+        return _deferred(jacobian, f, argnums=argnums)
+    x = args[_position("jacobian", argnums, args)]
+    value, pull = vjp(lambda x: f(*_replaced([*args], [argnums], [x])), x)
     xs, x_structure = tree.flatten(x)
     outs, out_structure = tree.flatten(value)
 
@@ -68,7 +70,13 @@ def jacobian(f: Callable[..., Any], *args: Any) -> Any:
     return tree.unflatten(out_structure, [tree.unflatten(x_structure, row) for row in whole])
 
 
-def _replaced(items: list[Any], places: list[int], new: Any) -> list[Any]:
+def _position(who: str, argnums: Any, args: tuple[Any, ...]) -> int:
+    if not isinstance(argnums, int) or isinstance(argnums, bool) or not 0 <= argnums < len(args):
+        raise TypeError(f"{who}: argnums should be the position of one of {len(args)} arguments, got {argnums!r}")
+    return argnums
+
+
+def _replaced(items: Sequence[Any], places: Sequence[int], new: Iterable[Any]) -> list[Any]:
     changed = dict(zip(places, new, strict=True))
     return [changed.get(i, item) for i, item in enumerate(items)]
 
@@ -126,7 +134,7 @@ def _stacked(parts: list[Any], axis: int, out: Any, x: Any) -> Any:
     return numpy.reshape(numpy.stack(parts, axis=axis), shape).astype(dtype, copy=False)
 
 
-def hessian(f: Callable[..., Any], *args: Any) -> Any:
+def hessian(f: Callable[..., Any], *args: Any, argnums: int = 0) -> Any:
     """Return the second derivatives: the jacobian of the jacobian.
 
     `hessian(f, x, *args)` evaluates; `hessian(f)` returns the function that does.
@@ -136,7 +144,9 @@ def hessian(f: Callable[..., Any], *args: Any) -> Any:
     f
         A function of arrays or trees that returns an array (a scalar, usually) or a tree of arrays.
     *args
-        The first is differentiated.
+        Its arguments.
+    argnums
+        The position of the one that is differentiated.
 
     Returns
     -------
@@ -145,8 +155,9 @@ def hessian(f: Callable[..., Any], *args: Any) -> Any:
     """
     check_function(f, "hessian")
     if not args:
-        return _deferred(hessian, f)
-    return jacobian(lambda x, *rest: jacobian(f, x, *rest), *args)
+        return _deferred(hessian, f, argnums=argnums)
+    _position("hessian", argnums, args)
+    return jacobian(lambda *args: jacobian(f, *args, argnums=argnums), *args, argnums=argnums)
 
 
 def hvp(f: Callable[..., Any], *args: Any) -> Any:
@@ -185,11 +196,11 @@ def hvp(f: Callable[..., Any], *args: Any) -> Any:
     return value_and_grad(slope, x, unused="zero")[1]
 
 
-def _deferred(transform: Callable[..., Any], f: Callable[..., Any]) -> Callable[..., Any]:
+def _deferred(transform: Callable[..., Any], f: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     @functools.wraps(f)
     def transformed(*args: Any) -> Any:
         if not args:
             raise TypeError(f"{transform.__name__}({getattr(f, '__name__', 'f')}) needs the argument to differentiate")
-        return transform(f, *args)
+        return transform(f, *args, **options)
 
     return transformed

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import dis
+import sys
 from types import FrameType
 from typing import Any
 
-from minigrad.errors import CutGraphError, here, scipy_calls, user_frame
+from minigrad.errors import CutGraphError, here, is_internal, scipy_calls, user_frame
 from minigrad.op import Recorded
 from minigrad.rules.special import INSTEAD
 
 __all__ = ["refusal"]
 
+OF_NUMPY = {  # what some functions of NumPy that convert their arguments are called inside, and what to write instead
+    "as_strided": ("np.lib.stride_tricks.as_strided", "np.lib.stride_tricks.sliding_window_view(x, window), or slices"),
+    "_vectorize_call": ("np.vectorize", "the function for whole arrays: NumPy's functions broadcast, np.where chooses"),
+}
 STACK = "use NumPy functions on it (np.stack or minigrad.array on several)"
 INDENT = "\n         "
 LOST = "which would lose its gradient."
@@ -25,7 +30,7 @@ def refusal(tensor: Any, by: str = "", compiled: bool = False) -> CutGraphError:
     """
     frame = user_frame()
     holder = None if frame is None else _holder(frame, tensor)
-    calls = scipy_calls()
+    calls, numpys = scipy_calls(), _numpys()
     kind = "a value of the compiled function" if compiled else "a Tensor"
     loss = f": {FROZEN}" if compiled else f", {LOST}"
     if frame is not None and _is_assignment(frame):
@@ -46,7 +51,19 @@ def refusal(tensor: Any, by: str = "", compiled: bool = False) -> CutGraphError:
         what = f"{called} converts a Tensor to a plain array{loss}"
         other = fix if compiled else f"{fix};{INDENT}minigrad.custom_adjoint gives {called} a gradient"
         fix = f"write {INSTEAD[called]}" if called in INSTEAD else other
+    elif numpys is not None:
+        what, fix = f"{numpys[0]} converts a Tensor to a plain array{loss}", f"write {numpys[1]}"
     return CutGraphError(f"{what}\n  at     {here()}\n  input  {tensor.dtype} {tensor.shape}\n  fix    {fix}")
+
+
+def _numpys() -> tuple[str, str] | None:
+    """Return the function of NumPy that stands between the user and here, if it is one of those above."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        if frame.f_code.co_name in OF_NUMPY and frame.f_globals["__name__"].startswith("numpy."):
+            return OF_NUMPY[frame.f_code.co_name]
+        frame = frame.f_back
+    return None
 
 
 def _instead_of_freezing(tensor: Any) -> str:

@@ -23,7 +23,7 @@ def _has_gradient(leaf: Any) -> bool:
     return isinstance(leaf, (float, complex))
 
 
-def _no_gradient(leaf: Any, path: str, who: str) -> DtypeError:
+def _no_gradient(leaf: Any, path: str, who: str, alone: bool) -> DtypeError:
     if isinstance(leaf, (np.ma.MaskedArray, np.matrix)):
         return DtypeError(f"{who}: {path} is a {type(leaf).__name__}; pass a plain array ({here()})")
     kind = f"dtype {leaf.dtype}" if hasattr(leaf, "dtype") else f"type {type(leaf).__name__}"
@@ -31,6 +31,7 @@ def _no_gradient(leaf: Any, path: str, who: str) -> DtypeError:
         f"{who}: {path} has {kind}, which has no gradient; wanted float or complex.\n"
         f"  at   {here()}\n"
         "  fix  convert it (x.astype(np.float64), 2.0 for 2), or pass it as another argument"
+        + (f"; a position is given by name: {who}(f, argnums={leaf!r})" if alone and type(leaf) is int else "")
     )
 
 
@@ -49,7 +50,7 @@ class Run:
             leaves, structure = tree.flatten(args[n])
             for i, leaf in enumerate(leaves):
                 if not _has_gradient(leaf):
-                    raise _no_gradient(leaf, argument_paths(f, args, [n])[i], who)
+                    raise _no_gradient(leaf, argument_paths(f, args, [n])[i], who, alone=leaf is args[-1])
             self.leaves += leaves
             self.structures.append(structure)
             self.arguments.append(tree.unflatten(structure, [self.tape.leaf(leaf) for leaf in leaves]))

@@ -9,12 +9,14 @@ for all steps. No array is changed in place. A parameter keeps its dtype, which 
 precision both the memory and the arithmetic are float32: in float16 the square of 1e-4 is 0, and so is an eps of 1e-8.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+import minigrad
 from minigrad import tree
 from minigrad.errors import DtypeError, MinigradError, ShapeError, StructureError
 from minigrad_nn.schedule import Schedule, constant
@@ -206,7 +208,7 @@ def clip_by_global_norm(grads: Params, max_norm: float) -> tuple[Params, float]:
     Returns
     -------
     grads, norm
-        The clipped tree and the norm before clipping, a Python float.
+        The clipped tree and the norm before clipping, a Python float (in a compiled function an array).
 
     Raises
     ------
@@ -218,6 +220,8 @@ def clip_by_global_norm(grads: Params, max_norm: float) -> tuple[Params, float]:
     if not max_norm > 0:
         raise ValueError(f"clip_by_global_norm: wanted max_norm > 0, got {max_norm}")
     leaves = tree.leaves(grads)
+    if any(isinstance(g, minigrad.Tensor) for g in leaves):
+        return _clip_in_program(grads, leaves, max_norm)
     norm = math.sqrt(sum(_sum_of_squares(g) for g in leaves))
     if not 1e-15 < norm < math.inf:
         refuse_non_finite(grads)
@@ -226,6 +230,21 @@ def clip_by_global_norm(grads: Params, max_norm: float) -> tuple[Params, float]:
         return grads, norm
     factor = max_norm / norm
     return tree.map(lambda g: g * factor, grads), norm
+
+
+def _clip_in_program(grads: Params, leaves: list[Any], max_norm: float) -> tuple[Params, Any]:
+    """Clip in a function that is compiled: without a decision that depends on a value."""
+    largest = functools.reduce(np.maximum, [np.max(np.abs(g), initial=0) for g in leaves]).astype(np.float64)
+    scale = np.where(np.isfinite(largest) & (largest > 0), largest, 1)
+    squares = [np.sum(np.square(np.abs(g / scale.astype(np.abs(g).dtype)))) for g in leaves]
+    norm = scale * np.sqrt(functools.reduce(np.add, squares))
+    minigrad.require(np.isfinite(norm), _not_finite, norm)
+    factor = np.minimum(max_norm / np.maximum(norm, max_norm), 1)
+    return tree.map(lambda g: g * factor.astype(np.abs(g).dtype), grads), norm
+
+
+def _not_finite(norm: Any) -> NonFiniteError:
+    return NonFiniteError(f"the norm of the gradient is {norm}")
 
 
 def _sum_of_squares(g: np.ndarray) -> float:

@@ -846,3 +846,14 @@ def test_a_function_of_no_module_is_compiled():
     names = {"np": np}
     exec("def f(x): return np.sin(x)", names)
     np.testing.assert_array_equal(compile(names["f"], backend="numpy")(np.ones(3)), np.sin(np.ones(3)))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_long_loop_is_a_long_program(backend):
+    def f(x):
+        for _ in range(400):
+            x = np.sin(x) * 0.99 + 0.001 * x
+        return np.sum(x)
+
+    x = np.linspace(-1, 1, 5)
+    same(compile(lambda x: minigrad.grad(f)(x), backend=backend)(x), minigrad.grad(f)(x), 1e-12)

@@ -161,3 +161,20 @@ def test_warnings_can_be_errors():
         with pytest.raises(RuntimeWarning, match="invalid value encountered in sqrt"):
             minigrad.grad(lambda x: np.sum(np.sqrt(x)), X)
         np.testing.assert_array_equal(minigrad.grad(lambda x: np.sum(x * x), X), 2 * X)
+
+
+@pytest.mark.parametrize(
+    ("f", "instead"),
+    [
+        (lambda x: np.lib.stride_tricks.as_strided(x, (3, 2), (8, 8)), "as_strided .*\n.*\n.*\n.*sliding_window_view"),
+        (lambda x: np.vectorize(lambda a: a * a)(x), "np.vectorize .*\n.*\n.*\n.*functions broadcast"),
+    ],
+)
+def test_functions_of_numpy_that_convert_their_arguments_are_named(f, instead):
+    with pytest.raises(minigrad.errors.CutGraphError, match=instead):
+        minigrad.grad(lambda x: np.sum(f(x)))(np.ones(4))
+
+
+def test_a_position_instead_of_an_argument_is_noticed():
+    with pytest.raises(minigrad.errors.DtypeError, match=r"a position is given by name: grad\(f, argnums=1\)"):
+        minigrad.grad(lambda a, b: a * b, 1)

@@ -225,3 +225,17 @@ def test_hvp_with_another_vector():
         minigrad.hvp(lambda p: np.sum(p["a"] * p["b"]), {"a": X, "b": X}, {"a": X, "b": 1.0})
     with pytest.raises(StructureError, match="hvp: the argument and the vector: the trees differ"):
         minigrad.hvp(lambda x: np.sum(x * x), X, [X])
+
+
+def test_the_argument_that_is_differentiated_is_named_by_its_position():
+    def f(a, b):
+        return a**2 * np.sin(b)
+
+    a, b = np.array([1.0, 2.0, 3.0]), np.array([0.5, 1.5, -1.0])
+    np.testing.assert_allclose(minigrad.jacobian(f, a, b, argnums=1), np.diag(a**2 * np.cos(b)), rtol=1e-14)
+    got = minigrad.hessian(lambda a, b: np.sum(f(a, b)), argnums=1)(a, b)
+    np.testing.assert_allclose(got, np.diag(-(a**2) * np.sin(b)), rtol=1e-14)
+    for transform in (minigrad.jacobian, minigrad.hessian):
+        for wrong in (2, -1, (0, 1), True):
+            with pytest.raises(TypeError, match=f"{transform.__name__}: argnums should be the position of one of 2"):
+                transform(f, a, b, argnums=wrong)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import minigrad
 from minigrad import tree
 from minigrad.errors import DtypeError, ShapeError, StructureError
 from minigrad_nn.optim import NonFiniteError, adamw, clip_by_global_norm, sgd
@@ -223,3 +224,24 @@ def test_gradients_that_are_not_finite_are_refused_by_name(bad):
 def test_a_limit_that_is_not_positive_is_refused(limit):
     with pytest.raises(ValueError, match="wanted max_norm > 0"):
         clip_by_global_norm([np.ones(2)], limit)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+@pytest.mark.parametrize("size", [1.0, 1e-25, 1e37, 0.0])
+def test_clipping_in_a_compiled_function_is_clipping(backend, size):
+    rng = np.random.default_rng(4)
+    grads = {"w": (rng.uniform(-9, 9, (30, 5)) * size).astype(np.float32), "b": [rng.standard_normal(3) * size]}
+    clipped, norm = minigrad.compile(lambda g: clip_by_global_norm(g, 1.5), backend=backend)(grads)
+    wanted, wanted_norm = clip_by_global_norm(grads, 1.5)
+    np.testing.assert_allclose(norm, wanted_norm, rtol=1e-6)
+    for got, leaf in zip(minigrad.tree.leaves(clipped), minigrad.tree.leaves(wanted), strict=True):
+        assert got.dtype == leaf.dtype
+        np.testing.assert_allclose(got, leaf, rtol=1e-6)
+
+
+def test_clipping_in_a_compiled_function_refuses_what_is_not_finite():
+    compiled = minigrad.compile(lambda g: clip_by_global_norm(g, 1.0))
+    assert compiled(np.ones(3))[1] == pytest.approx(3**0.5)
+    for bad in (np.nan, np.inf):
+        with pytest.raises(NonFiniteError, match="the norm of the gradient is"):
+            compiled(np.array([1.0, bad, 0.0]))

@@ -78,7 +78,7 @@ class _Recompute:
         chain: list[Equation] = []
         found: set[Atom] = set(self.again.get(reader, ()))
 
-        def need(atom: Atom) -> bool:
+        def need(atom: Atom, above: int = 0) -> bool:
             if atom in found or self._there(atom, reader, wanted):
                 return True
             made = self.maker.get(atom) if isinstance(atom, Var) else None
@@ -87,7 +87,7 @@ class _Recompute:
             i, eq = made
             if eq.op not in ELEMENTWISE or self.groups[i].domain is None or atom.shape != wanted.shape:
                 return False
-            if len(chain) >= MOST_EQUATIONS or not all(need(a) for a in eq.inputs):
+            if max(above, len(chain)) >= MOST_EQUATIONS or not all(need(a, above + 1) for a in eq.inputs):
                 return False
             chain.append(eq)
             found.add(atom)
