@@ -283,3 +283,23 @@ def test_a_product_that_threads_share_is_one_step(monkeypatch):
     x = np.ones((512, 512))
     step(x, x)
     assert sorted((line.name, line.calls) for line in step.profile(repeat=1).lines) == [("exp", 1), ("matmul", 1)]
+
+
+class ScaledByItsClass:
+    scale = 2.0
+
+
+class Slotted:
+    __slots__ = ("scale",)
+
+
+class WithoutValues:
+    def __call__(self, x):
+        return 2 * x
+
+
+@pytest.mark.parametrize("made", [ScaledByItsClass, Slotted])
+def test_an_object_that_holds_values_elsewhere_than_in_itself_is_refused_too(made):
+    with pytest.raises(minigrad.errors.UnsupportedError, match=f"a {made.__name__} is an argument, and would be part"):
+        minigrad.compile(lambda x, by: x)(np.ones(2), made())
+    assert minigrad.compile(lambda x, by: by(x))(np.ones(2), WithoutValues()).tolist() == [2, 2]

@@ -45,4 +45,12 @@ def _may_change(leaf: Any) -> bool:
     hashed: Any = type(leaf).__hash__
     if hashed is not object.__hash__ or isinstance(leaf, (type, FunctionType, np.ufunc)):
         return hashed is None
-    return bool(getattr(leaf, "__dict__", None)) and not hasattr(leaf, "__wrapped__")  # which is for a function
+    if hasattr(leaf, "__wrapped__"):  # for a function
+        return False
+    return bool(getattr(leaf, "__dict__", None)) or any(map(_holds_values, type(leaf).__mro__))
+
+
+def _holds_values(class_: type) -> bool:
+    """Tell whether a class has slots, or attributes that are neither methods nor properties."""
+    own = {name: value for name, value in vars(class_).items() if not name.startswith("_")}
+    return bool(vars(class_).get("__slots__")) or not all(hasattr(value, "__get__") for value in own.values())
