@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from numpy.exceptions import AxisError
+
 Shape = tuple[int, ...]
 Axis = int | Sequence[int] | None
 
@@ -18,13 +20,29 @@ def shape_of(x: Any) -> Shape:
     return ()
 
 
+def normal_axis(axis: Any, ndim: int) -> int:
+    """Return the axis as a non-negative integer.
+
+    Raises
+    ------
+    AxisError
+        As NumPy does, if there is no such axis.
+    """
+    if not -ndim <= axis < ndim:
+        raise AxisError(axis, ndim)
+    return int(axis) % ndim
+
+
 def normal_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
-    """Return the axes as non-negative integers; None means all of them."""
+    """Return the axes as non-negative integers; None means all of them. A number has the axes 0 and -1, as in NumPy."""
     if axis is None:
         return tuple(range(ndim))
-    if isinstance(axis, Sequence):
-        return tuple(int(a) % ndim for a in axis)
-    return (int(axis) % ndim,) if ndim else ()
+    if not isinstance(axis, Sequence):
+        return (normal_axis(axis, ndim),) if ndim or axis not in (0, -1) else ()
+    axes = tuple(normal_axis(a, ndim) for a in axis)
+    if len(set(axes)) < len(axes):
+        raise ValueError("repeated axis")
+    return axes
 
 
 def kept_shape(shape: Shape, axis: Axis) -> Shape:

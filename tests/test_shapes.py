@@ -27,6 +27,39 @@ def test_shape_of_lists_of_tensors():
     minigrad.grad(lambda x: np.testing.assert_equal(shape_of([x, x]), (2, 3)) or np.sum(x), np.ones(3))
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.median(x, axis=2),
+        lambda x: np.quantile(x, 0.5, axis=(0, -3)),
+        lambda x: np.diff(x, axis=2),
+        lambda x: np.flip(x, axis=-3),
+        lambda x: np.flip(x, axis=(0, -2)),
+        lambda x: np.flipud(x[0, 0]),
+        lambda x: np.fliplr(x[0]),
+        lambda x: np.rot90(x, 2, axes=(0, 2)),
+        lambda x: np.rot90(x[0]),
+        lambda x: np.rollaxis(x, 0, -3),
+        lambda x: np.rollaxis(x, 2),
+        lambda x: np.gradient(x, axis=2),
+        lambda x: np.gradient(x, axis=(1, -1)),
+        lambda x: np.trapezoid(x, axis=2),
+        lambda x: np.take(x, 0, axis=2),
+        lambda x: np.trim_zeros(x, axis=2),
+        lambda x: np.tensordot(x, x, axes=((2,), (0,))),
+        lambda x: np.tensordot(x, x, axes=3),
+        lambda x: np.linalg.norm(x, 1, axis=(0, 2)),
+        lambda x: np.linalg.vector_norm(x, axis=2),
+    ],
+)
+def test_an_axis_that_is_not_there_is_refused_as_numpy_refuses_it(f):
+    x = np.ones((2, 2))
+    with pytest.raises((ValueError, IndexError)):
+        f(x)
+    with pytest.raises((ValueError, IndexError)):
+        minigrad.grad(lambda x: np.sum(f(x)), x)
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_axes_of_reductions(shape):
     n = len(shape)

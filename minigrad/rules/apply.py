@@ -8,7 +8,7 @@ from minigrad.op import Op, Recorded, as_array, composite
 from minigrad.rules.elementwise import share
 from minigrad.rules.index import Slot, scatter
 from minigrad.rules.reduce import spread
-from minigrad.shapes import kept_shape, normal_axes, shape_of
+from minigrad.shapes import kept_shape, normal_axes, normal_axis, shape_of
 
 
 @composite(np.piecewise)
@@ -55,8 +55,9 @@ def apply_over_axes(func, a, axes):
     """Call the function for each axis, keeping the dimensions."""
     a = as_array(a)
     for axis in np.atleast_1d(axes).tolist():
-        result = func(a, axis % a.ndim)
-        a = result if np.ndim(result) == a.ndim else np.expand_dims(result, axis % a.ndim)
+        axis = normal_axis(axis, a.ndim)
+        result = func(a, axis)
+        a = result if np.ndim(result) == a.ndim else np.expand_dims(result, axis)
     return a
 
 

@@ -4,12 +4,12 @@ import numpy as np
 
 from minigrad.op import Op, as_array, composite, define
 from minigrad.rules.index import at
-from minigrad.shapes import normal_axes, shape_of
+from minigrad.shapes import normal_axes, normal_axis, shape_of
 
 
 def along(ndim, axis, *parts):
     """Return the indices that take each part (a slice or a number) of one axis."""
-    return [(*(slice(None),) * (axis % ndim), part) for part in parts]
+    return [(*(slice(None),) * normal_axis(axis, ndim), part) for part in parts]
 
 
 @composite(np.diff)
@@ -20,10 +20,11 @@ def diff(a, n=1, axis=-1, prepend=np._NoValue, append=np._NoValue):
     a = as_array(a)
     if a.ndim == 0:
         raise ValueError("diff requires input that is at least one dimensional")
+    axis = normal_axis(axis, a.ndim)
     parts = []
     for part in (prepend, a, append):
         if part is not np._NoValue:
-            edge = tuple(1 if i == axis % a.ndim else n for i, n in enumerate(a.shape))
+            edge = tuple(1 if i == axis else n for i, n in enumerate(a.shape))
             parts.append(part if np.ndim(part) else np.broadcast_to(part, edge))
     if n == 0:
         return a

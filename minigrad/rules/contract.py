@@ -5,7 +5,7 @@ from math import prod
 import numpy as np
 
 from minigrad.op import available, composite, define
-from minigrad.shapes import shape_of
+from minigrad.shapes import normal_axis, shape_of
 
 
 def flat(x):
@@ -66,10 +66,10 @@ def tensordot(a, b, axes=2):
     """Sum over pairs of axes: move them together, and multiply matrices."""
     na, nb = np.ndim(a), np.ndim(b)
     if np.ndim(axes) == 0 and not isinstance(axes, (list, tuple)):
-        of_a, of_b = list(range(na - axes, na)), list(range(axes))
+        of_a, of_b = range(-axes, 0), range(axes)
     else:
         of_a, of_b = ([k] if np.ndim(k) == 0 else list(k) for k in axes)
-    of_a, of_b = [k % na for k in of_a], [k % nb for k in of_b]
+    of_a, of_b = [normal_axis(k, na) for k in of_a], [normal_axis(k, nb) for k in of_b]
     rest_a, rest_b = ([k for k in range(n) if k not in of] for n, of in ((na, of_a), (nb, of_b)))
     shape_a, shape_b = shape_of(a), shape_of(b)
     if [shape_a[k] for k in of_a] != [shape_b[k] for k in of_b]:

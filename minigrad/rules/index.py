@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minigrad.op import Op, Recorded, composite, define
-from minigrad.shapes import normal_axes, shape_of
+from minigrad.shapes import normal_axis, shape_of
 
 
 class Slot(NamedTuple):
@@ -166,15 +166,16 @@ def at(a, *index):
 @composite(np.take)
 def take(a, indices, axis=None, mode="raise"):
     """a[indices] along an axis; axis None indexes the flattened array."""
+    axis = axis if np.ndim(a) else None
     if axis is None:
         a, axis = np.ravel(a), 0
-    indices = _index_array(indices)
+    indices, axis = _index_array(indices), normal_axis(axis, np.ndim(a))
     n = shape_of(a)[axis]
     if mode == "wrap":
         indices = indices % n
     elif mode == "clip":
         indices = np.clip(indices, 0, n - 1)
-    return at(a, *(slice(None),) * (axis % len(shape_of(a))), indices)
+    return at(a, *(slice(None),) * axis, indices)
 
 
 def along_axis(shape, indices, axis):
@@ -288,7 +289,8 @@ MOST_SLICES = 32  # of a window: one slice for each place is faster than index a
 def window_adjoint(g, x_shape, window_shape, axis):
     """Add up what each element gets from all windows it lies in."""
     sizes = window_shape if isinstance(window_shape, tuple) else (window_shape,)
-    axes = normal_axes(axis, len(x_shape))
+    axes = range(len(x_shape)) if axis is None else np.atleast_1d(axis).tolist()
+    axes = [normal_axis(a, len(x_shape)) for a in axes]
     if np.prod(sizes) <= MOST_SLICES and len(set(axes)) == len(axes) == len(sizes):
         total = 0
         for start in np.ndindex(*sizes):  # the elements that stand at this place of their window

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from minigrad.op import as_array, available, composite, define
-from minigrad.shapes import shape_of
+from minigrad.shapes import normal_axes, shape_of
 
 
 def concatenate_adjoint(g, position, arrays_shape, axis):
@@ -133,7 +133,7 @@ def trim_zeros(filt, trim="fb", axis=None):
     if not trim or set(trim) - set("fb"):
         raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
     nonzero = np.argwhere(filt)
-    axes = range(filt.ndim) if axis is None else [a % filt.ndim for a in np.atleast_1d(axis)]
+    axes = normal_axes(axis, filt.ndim)
     index = [slice(None)] * filt.ndim
     for i in axes:
         places = nonzero[:, i] if len(nonzero) else np.array([0, -1])

@@ -4,7 +4,7 @@ import numpy as np
 
 from minigrad.op import Op, Recorded, available, composite, define
 from minigrad.rules.index import Slot, scatter
-from minigrad.shapes import inverse_permutation, shape_of
+from minigrad.shapes import inverse_permutation, normal_axes, normal_axis, shape_of
 
 # --- reshaping and permuting: views where NumPy makes views
 
@@ -48,8 +48,8 @@ def ravel_in_order(a, order="C"):
 
 
 def transpose_adjoint(g, axes):
-    """Permute back."""
-    return g.transpose(None if axes is None else inverse_permutation(axes))
+    """Permute back. A number is the axis of a one-dimensional array."""
+    return g.transpose(None if np.ndim(axes) == 0 else inverse_permutation(axes))
 
 
 define(np.transpose, "a", transpose_adjoint, kind="view")
@@ -67,7 +67,9 @@ composite(*available("astype"))(lambda x, dtype, /, *, copy=True, device=None: x
 def rollaxis(a, axis, start=0):
     """Move an axis before another."""
     n = a.ndim
-    axis, start = axis % n, start % (n + 1) if start >= 0 else start + n
+    axis, start = normal_axis(axis, n), start + n if start < 0 else start
+    if not 0 <= start <= n:
+        raise np.exceptions.AxisError(start, n)
     return np.moveaxis(a, axis, start - 1 if start > axis else start)
 
 
@@ -96,18 +98,20 @@ def broadcast_arrays(*args, subok=False):
 @composite(np.flip)
 def flip(m, axis=None):
     """Reverse along axes."""
-    axes = range(np.ndim(m)) if axis is None else np.atleast_1d(axis) % np.ndim(m)
+    axes = normal_axes(axis, np.ndim(m))
     return m[tuple(slice(None, None, -1) if i in axes else slice(None) for i in range(np.ndim(m)))]
 
 
 composite(np.fliplr)(lambda m: np.flip(m, 1))
-composite(np.flipud)(lambda m: np.flip(m, 0))
+composite(np.flipud)(lambda m: np.flip(m, (0,)))
 
 
 @composite(np.rot90)
 def rot90(m, k=1, axes=(0, 1)):
     """Rotate by 90 degrees in a plane."""
-    a, b = (axis % np.ndim(m) for axis in axes)
+    a, b = (normal_axis(axis, np.ndim(m)) for axis in axes)
+    if a == b:
+        raise ValueError("Axes must be different.")
     k %= 4
     if k == 2:
         return np.flip(m, (a, b))
@@ -143,7 +147,7 @@ define(
     "a repeats",
     repeat_adjoint,
     None,
-    bind=lambda a, repeats, axis=None: ((a, np.array(repeats)), {"axis": axis}),
+    bind=lambda a, repeats, axis=None: ((a, np.array(repeats)), {"axis": axis if np.ndim(a) else None}),
 )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from minigrad.op import Op, composite, define
 from minigrad.rules.reduce import spread
-from minigrad.shapes import shape_of
+from minigrad.shapes import normal_axes, normal_axis, shape_of
 
 
 def transposed(x):
@@ -92,7 +92,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
         return elements_norm(x, ord=ord, axis=axes[0] if len(axes) == 1 else axes, keepdims=keepdims)
     if len(axes) != 2 or ord not in (1, -1, 2, -2, np.inf, -np.inf, "nuc"):
         raise ValueError(f"np.linalg.norm: no norm of order {ord!r} over {len(axes)} axes")
-    rows, columns = (a % n for a in axes)
+    rows, columns = (normal_axis(a, n) for a in axes)
     extremum = np.sum if ord == "nuc" else np.max if ord > 0 else np.min
     if extremum is np.max and 0 in shape_of(x):
         np.linalg.norm(np.zeros(shape_of(x)), ord, axes)  # raises where this NumPy raises
@@ -115,7 +115,7 @@ def matrix_norm(x, /, *, keepdims=False, ord="fro"):
 def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
     """The norm of the vectors along the axes together."""
     n = len(shape_of(x))
-    axes = tuple(range(n)) if axis is None else tuple(a % n for a in np.atleast_1d(axis).tolist())
+    axes = normal_axes(axis, n)
     rest = tuple(i for i in range(n) if i not in axes)
     shape = [shape_of(x)[i] for i in (*rest, *axes)]
     flat = np.reshape(np.transpose(x, (*rest, *axes)), (*shape[: len(rest)], prod(shape[len(rest) :])))

@@ -175,6 +175,7 @@ def cumprod_adjoint(g, x, axis):
     """
     if x.size == 0:
         return np.zeros(x.shape, g.dtype)
+    axis = axis if x.ndim else None
     flat = np.reshape(x, -1) if axis is None else np.moveaxis(x, axis, -1)
     tail = np.reshape(g, -1) if axis is None else np.moveaxis(g, axis, -1)
     n = flat.shape[-1]
