@@ -130,6 +130,7 @@ ONE = {
         a(1 / (1 + np.exp(-1)), 1),
     ),
     "hypot at zero": (lambda x: np.sum(np.hypot(x, 0)), a(0, 3), a(0, 1)),
+    "arctan2 at the origin": (lambda x: np.sum(W3 * np.arctan2(x, x)), a(0, 0, 0), a(0, 0, 0)),
     "arctan2 on the axes": (
         lambda y: np.sum(W3 * np.arctan2(y, a(0, 0, -3))),
         a(1, -1, 2),

@@ -222,6 +222,22 @@ FAULTS = {
         (np.array(2.0), np.ones((2, 3))),
         (np.array(63.0), 2 * W23),
     ),
+    # no axis, or one
+    "an axis of a number: products": (lambda x: 3 * np.cumprod(x, axis=0)[0], (np.array(2.0),), (np.array(3.0),)),
+    "an axis of a number: take": (lambda x: np.sum(np.take(x, [0, 0], axis=-1)), (np.array(2.0),), (np.array(2.0),)),
+    "an axis of a number: repeat": (lambda x: np.sum(np.repeat(x, 3, axis=0)), (np.array(2.0),), (np.array(3.0),)),
+    "one axis to transpose": (lambda x: np.sum(W3 * np.transpose(x, 0)), (a(1, 2, 3),), (W3,)),
+    # what is left of 1 when nearly 1 is subtracted
+    "arcsine near 1": (
+        lambda x: np.sum(np.arcsin(x) - 2 * np.arccos(-x)),
+        (a(1 - 2.0**-40, 2.0**-53 - 1),),
+        (-1 / np.sqrt(a(2.0**-40 * (2 - 2.0**-40), 2.0**-53 * (2 - 2.0**-53))),),
+    ),
+    "hyperbolic arctangent near 1": (
+        lambda x: np.sum(np.arctanh(x)),
+        (a(1 - 2.0**-40, 2.0**-53 - 1),),
+        (1 / a(2.0**-40 * (2 - 2.0**-40), 2.0**-53 * (2 - 2.0**-53)),),
+    ),
     # graphs
     "a value on several paths": (
         lambda x: np.sum(x * (x * 1.0) + x * (x * 1.0) + (x * x) * 1.0),

@@ -88,8 +88,11 @@ elementwise(
 
 
 def root_of_one_minus_square(x):
-    """sqrt(1 - x**2). Beyond 1 it has a cut, whose side depends on the sign of a zero: 1 + 0j would lose it."""
-    return np.sqrt((complex(1, -0.0) if np.iscomplexobj(x) else 1) - x * x)
+    """sqrt(1 - x**2). Beyond 1 it has a cut, whose side depends on the sign of a zero: 1 + 0j would lose it.
+
+    Of real numbers near 1 the square would lose the last digits, which are all that is left of 1 - x**2.
+    """
+    return np.sqrt(complex(1, -0.0) - x * x if np.iscomplexobj(x) else (1 - x) * (1 + x))
 
 
 elementwise(np.sin, "x", lambda g, x: g * np.cos(x))
@@ -103,13 +106,21 @@ elementwise(np.cosh, "x", lambda g, x: g * np.sinh(x))
 elementwise(np.tanh, "x", lambda g, out: g * (1 - out * out))
 elementwise(np.arcsinh, "x", lambda g, x: g / np.sqrt(x * x + 1))
 elementwise(np.arccosh, "x", lambda g, x: g / (np.sqrt(x - 1) * np.sqrt(x + 1)))
-elementwise(np.arctanh, "x", lambda g, x: g / (1 - x * x))
-# Divide twice by the hypotenuse rather than once by its square, which underflows for tiny and overflows for large x.
+elementwise(np.arctanh, "x", lambda g, x: g / ((1 - x) * (1 + x)))
+
+
+def radius(x, y):
+    """Return the distance from the origin, and 1 there: what is divided by it is 0 then."""
+    size = np.hypot(x, y)
+    return np.where(np.equal(size, 0), 1, size)
+
+
+# Divide twice by the radius rather than once by its square, which underflows for tiny and overflows for large x.
 elementwise(
     np.arctan2,
     "y x",
-    lambda g, y, x: g * (x / np.hypot(x, y)) / np.hypot(x, y),
-    lambda g, y, x: -g * (y / np.hypot(x, y)) / np.hypot(x, y),
+    lambda g, y, x: g * (x / radius(x, y)) / radius(x, y),
+    lambda g, y, x: -g * (y / radius(x, y)) / radius(x, y),
 )
 
 
