@@ -160,7 +160,22 @@ def _at(ufunc: np.ufunc, target: Any, index: Any, *values: Any) -> None:
         target[...] = indexing.add_at(target, value, *arrays, index=template)  # type: ignore[index]
         return
     places = np.arange(target.size).reshape(target.shape)[index]  # type: ignore[attr-defined]
-    if np.unique(places).size < np.size(places):
-        reason = "with repeated indices only np.add and np.subtract are differentiated: give each index once"
-        raise unsupported(f"{public_name(ufunc)}.at", reason)
-    target[index] = ufunc(target[index], *values)  # type: ignore[index]
+    flat = np.ravel(places)
+    if np.unique(flat).size == flat.size:
+        target[index] = ufunc(target[index], *values)  # type: ignore[index]
+        return
+    wide = [np.ravel(np.broadcast_to(value, places.shape)) for value in values]
+    turn = _times_before(flat)
+    for k in range(np.max(turn) + 1):  # what comes k times before must be in place already
+        now = np.flatnonzero(turn == k)
+        where = np.unravel_index(flat[now], target.shape)  # type: ignore[attr-defined]
+        target[where] = ufunc(target[where], *(value[now] for value in wide))  # type: ignore[index]
+
+
+def _times_before(places: np.ndarray) -> np.ndarray:
+    """Return for each place how often it stands further to the left."""
+    order = np.argsort(places, kind="stable")
+    ordered = places[order]
+    times = np.empty_like(order)
+    times[order] = np.arange(order.size) - np.searchsorted(ordered, ordered)
+    return times

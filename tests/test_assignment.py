@@ -107,6 +107,23 @@ def multiply_at_without_repeats(x):
 
 
 @program
+def multiply_at_with_repeats(x):
+    y = x * 2
+    np.multiply.at(y, (0, [2, 0, 2, 2]), x[0, 1] * np.arange(1, 5))
+    np.divide.at(y, [[1, 0], [1, 1]], x[::-1] + 3)
+    np.negative.at(y, (slice(None), [0, 0, 1]))
+    return y
+
+
+@program
+def largest_of_each_group(x):
+    y = np.zeros_like(x, shape=2)
+    np.maximum.at(y, [1, 0, 1], x[0] * x[0])
+    np.minimum.at(y, [1, 1, 1], x[1] + 5)
+    return y
+
+
+@program
 def mask(x):
     y = x * x
     y[np.real(x) > 0.7] = 0.5
@@ -507,11 +524,6 @@ def test_parts_of_complex_arrays_follow_their_base_and_are_not_written_to():
 def test_a_value_of_the_wrong_shape_is_numpys_error():
     with pytest.raises(ValueError, match="broadcast"):
         minigrad.grad(lambda x: np.zeros_like(x).__setitem__(slice(0, 2), x), np.ones(3))
-
-
-def test_repeated_places_are_refused_where_they_would_be_wrong():
-    with pytest.raises(NotImplementedError, match=r"np\.multiply\.at.*repeated"):
-        minigrad.grad(lambda x: np.multiply.at(x, [0, 0], 2.0), np.ones(3))
 
 
 @pytest.mark.parametrize(
