@@ -44,15 +44,15 @@ def require(condition: Any, error: str | Callable[..., Exception], *values: Any)
     _op(condition, *values, error=error)
 
 
-def _caution(condition: Any, *, message: str) -> Any:
+def _caution(condition: Any, *, message: str, category: type[Warning] = RuntimeWarning) -> Any:
     if np.any(condition):
-        warn(message, RuntimeWarning)
+        warn(message, category)
     return condition
 
 
 _caution_op = Op(_caution, "condition", (None,), "minigrad.require.caution", kind="effect")
 
 
-def caution(condition: Any, message: str) -> None:
+def caution(condition: Any, message: str, category: type[Warning] = RuntimeWarning) -> None:
     """Warn, as NumPy would, if a condition on values is true anywhere; at every run of a compiled function."""
-    _caution_op(condition, message=message)
+    _caution_op(condition, message=message, category=category)

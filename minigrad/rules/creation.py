@@ -5,6 +5,7 @@ import operator
 import numpy as np
 
 from minigrad.op import as_array, composite, define
+from minigrad.require import require
 from minigrad.shapes import shape_of
 
 for _function in (np.zeros_like, np.ones_like, np.empty_like):
@@ -58,8 +59,7 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
 def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
     """Numbers of evenly spaced logarithms; the ends are exact."""
     start, stop = as_array(start), as_array(stop)
-    if np.any(np.equal(start, 0)) or np.any(np.equal(stop, 0)):
-        raise ValueError("Geometric sequence cannot include zero")
+    require(np.not_equal(start, 0) & np.not_equal(stop, 0), "Geometric sequence cannot include zero")
     kind = np.result_type(start.dtype, stop.dtype, float(num), np.zeros((), dtype))
     start, stop = np.broadcast_arrays(start.astype(kind), stop.astype(kind))
     sign = np.sign(start)

@@ -11,10 +11,13 @@ Eigenvectors (singular vectors) that belong to equal values are not determined, 
 another is infinite. Such pairs contribute 0: gradients stay finite, and are right for a loss that uses the values only.
 """
 
+from functools import partial
+
 import numpy as np
 
 from minigrad.errors import UnsupportedError
 from minigrad.op import Op, composite, define
+from minigrad.require import require
 from minigrad.rules.linalg import adjointed, column, lower_half, on_triangle, tolerance, transposed
 from minigrad.shapes import shape_of
 
@@ -40,16 +43,23 @@ def inverse_gaps(w):
     return inverse_or_zero(w[..., None, :] - column(w), np.max(np.abs(w), axis=-1, initial=0)[..., None, None])
 
 
+PHASES = {
+    name: partial(
+        UnsupportedError,
+        f"the loss depends on the phases of the complex vectors of {name}, which are arbitrary, so that it has "
+        "no gradient: use what does not change when a vector is multiplied by exp(i t), such as np.abs(v) or "
+        "v @ diag(f(w)) @ v^H",
+    )
+    for name in ("np.linalg.eigh", "np.linalg.eig", "np.linalg.svd")
+}
+
+
 def refuse_phase(k, name):
     """Raise if the loss depends on the phase of complex eigenvectors, which is arbitrary: `k` is v^T g."""
     if k.dtype.kind == "c":
         turned = np.max(np.abs(np.imag(diagonal(k))), initial=0)
-        if turned > np.finfo(k.dtype).eps ** 0.5 * np.max(np.abs(k), initial=0):
-            raise UnsupportedError(
-                f"the loss depends on the phases of the complex vectors of {name}, which are arbitrary, so that it has "
-                "no gradient: use what does not change when a vector is multiplied by exp(i t), such as np.abs(v) or "
-                "v @ diag(f(w)) @ v^H"
-            )
+        bound = float(np.finfo(k.dtype).eps) ** 0.5 * np.max(np.abs(k), initial=0)
+        require(~np.greater(turned, bound), PHASES[name])
 
 
 # --- Cholesky and QR
@@ -134,16 +144,20 @@ composite(np.linalg.eigvals)(lambda a: np.linalg.eig(a)[0])
 # --- singular values and vectors
 
 
+COMPLETED = partial(
+    UnsupportedError,
+    "the loss depends on the columns of u or rows of vh that np.linalg.svd(a, full_matrices=True) adds to "
+    "complete the basis; they are arbitrary, so that it has no gradient: use full_matrices=False",
+)
+
+
 def svd_adjoint(g, out):
     """The frames turn by k / gaps of the squares; what leaves the span of u or of v does so by 1 / s."""
     (g_u, g_s, g_vh), (u, s, vh) = g, out
     n = shape_of(s)[-1]
-    completed = g_u[..., n:].size or g_vh[..., n:, :].size
-    if completed and (np.any(np.not_equal(g_u[..., n:], 0)) or np.any(np.not_equal(g_vh[..., n:, :], 0))):
-        raise UnsupportedError(
-            "the loss depends on the columns of u or rows of vh that np.linalg.svd(a, full_matrices=True) adds to "
-            "complete the basis; they are arbitrary, so that it has no gradient: use full_matrices=False"
-        )
+    for beyond in (g_u[..., n:], g_vh[..., n:, :]):
+        if beyond.size:
+            require(np.equal(beyond, 0), COMPLETED)
     u, g_u, vh, g_vh = u[..., :n], g_u[..., :n], vh[..., :n, :], g_vh[..., :n, :]
     row, g_v = s[..., None, :], adjointed(g_vh)
     k_u, k_v = transposed(u) @ g_u, np.conj(vh) @ g_v

@@ -1,11 +1,10 @@
 """Polynomials as arrays of coefficients, the highest power first."""
 
-import warnings
-
 import numpy as np
 
 from minigrad.errors import unsupported
 from minigrad.op import as_array, composite
+from minigrad.require import caution
 from minigrad.shapes import shape_of
 
 
@@ -90,6 +89,7 @@ def poly(seq_of_zeros):
     zeros = np.atleast_1d(as_array(seq_of_zeros))
     if zeros.ndim == 2:
         zeros = np.linalg.eigvals(zeros)
+    zeros = zeros.astype(np.mintypecode(zeros.dtype.char), copy=False)
     p = np.ones(1, zeros.dtype)
     for zero in zeros:
         p = np.convolve(p, np.stack([np.ones((), zeros.dtype), -zero]))
@@ -146,6 +146,5 @@ def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
     scale = np.sqrt(np.sum(left * left, axis=0))
     rcond = shape_of(x)[0] * np.finfo(x.dtype).eps if rcond is None else rcond
     c, _, rank, _ = np.linalg.lstsq(left / scale, y, rcond)
-    if rank != int(deg) + 1:
-        warnings.warn("Polyfit may be poorly conditioned", np.exceptions.RankWarning, stacklevel=2)
+    caution(np.not_equal(rank, int(deg) + 1), "Polyfit may be poorly conditioned", np.exceptions.RankWarning)
     return np.transpose(np.transpose(c) / scale)

@@ -1,13 +1,17 @@
 """Averages, covariances and histograms."""
 
-import warnings
-
 import numpy as np
 
 from minigrad.errors import unsupported
 from minigrad.op import Op, Recorded, as_array, composite
+from minigrad.require import caution, require
 from minigrad.rules.index import Slot, scatter
 from minigrad.shapes import normal_axes, shape_of
+
+
+def no_weight():
+    """Return what NumPy raises."""
+    return ZeroDivisionError("Weights sum to zero, can't be normalized")
 
 
 @composite(np.average)
@@ -29,8 +33,7 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=False):
         weights = np.reshape(weights, tuple(n if i in axes else 1 for i, n in enumerate(a.shape)))
     product = a * weights
     total = np.sum(np.broadcast_to(weights, a.shape), axis=axis, keepdims=keepdims, dtype=product.dtype)
-    if np.any(np.equal(total, 0)):
-        raise ZeroDivisionError("Weights sum to zero, can't be normalized")
+    require(np.not_equal(total, 0), no_weight)
     mean = np.sum(product, axis=axis, keepdims=keepdims) / total
     return (mean, total) if returned else mean
 
@@ -69,9 +72,8 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
         factor = total - ddof * np.sum(weights * as_array(aweights)) / total
     else:
         factor = total - ddof
-    if factor <= 0:
-        warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=2)
-        factor = 0.0
+    caution(np.less_equal(factor, 0), "Degrees of freedom <= 0 for slice")
+    factor = np.maximum(factor, 0.0)
     x = x - mean[:, None]
     return np.squeeze(
         (x @ np.conj(np.transpose(x if weights is None else x * weights))) * np.true_divide(1, factor)
