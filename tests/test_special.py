@@ -91,3 +91,17 @@ def test_what_is_no_ufunc_names_another_way_that_works(name):
 def test_zero_times_infinity_is_zero():
     np.testing.assert_array_equal(minigrad.grad(lambda x: np.sum(sp.xlogy(0.0, x)), np.array([0.0, 2.0])), 0)
     np.testing.assert_allclose(minigrad.grad(lambda x: np.sum(sp.sici(x)[0]), np.array([0.0])), 1)
+
+
+@pytest.mark.parametrize(("x", "first", "second"), [(0.0, 1, 2 * np.euler_gamma), (-1.0, -1, 2 - 2 * np.euler_gamma)])
+def test_reciprocal_gamma_is_smooth_where_gamma_has_its_poles(x, first, second):
+    slope = minigrad.grad(sp.rgamma)
+    assert slope(x) == pytest.approx(first, rel=1e-13)
+    assert minigrad.grad(slope)(x) == pytest.approx(second, rel=1e-12)
+
+
+def test_powers_less_one_of_zero():
+    x, y = np.zeros(3), np.array([0.0, 1.0, 2.0])
+    dx, dy = minigrad.grad(lambda x, y: np.sum(sp.powm1(x, y)), x, y, argnums=(0, 1))
+    assert dx.tolist() == [0, 1, 0]
+    assert dy.tolist() == [0, 0, 0]

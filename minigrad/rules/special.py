@@ -10,7 +10,7 @@ from math import pi, sqrt
 import numpy as np
 
 from minigrad.op import define, missing, refuse
-from minigrad.rules.elementwise import LN2, LN10
+from minigrad.rules.elementwise import LN2, LN10, power_base_adjoint, power_exponent_adjoint
 
 ORDER = missing("the derivative with respect to the order has no closed form")
 PARAMETER = missing("the derivative with respect to this parameter has no closed form")
@@ -47,6 +47,13 @@ def table(sp):
         """Return x / y, and 0 where x is 0."""
         return x / np.where(np.equal(x, 0), 1, y)
 
+    def rgamma_adjoint(g, x, out):
+        """-psi(x) / gamma(x); on the left by the reflection formulas, because it is smooth where psi has its poles."""
+        left = np.less(np.real(x), 0.5)
+        mirrored = np.where(left, 1 - x, 1)
+        reflected = sp.gamma(mirrored) * cos(pi * x) - out * sp.psi(mirrored)
+        return g * np.where(left, reflected, -out * sp.psi(np.where(left, 1, x)))
+
     return {
         # error functions and the normal distribution
         "erf": ("x", lambda g, x: g * two_over_root_pi * exp(-x * x)),
@@ -77,7 +84,7 @@ def table(sp):
         "cosdg": ("x", lambda g, x: -g * degree * sp.sindg(x)),
         "tandg": ("x", lambda g, out: g * degree * (1 + out * out)),
         "cotdg": ("x", lambda g, out: -g * degree * (1 + out * out)),
-        "powm1": ("x y", lambda g, x, y: g * y * np.power(x, y - 1), lambda g, x, out: g * (out + 1) * log(x)),
+        "powm1": ("x y", power_base_adjoint, lambda g, x, y, out: power_exponent_adjoint(g, x, y, out + 1)),
         "wrightomega": ("x", lambda g, out: g * out / (1 + out)),
         "round": ("x", None),
         # entropies and losses
@@ -100,7 +107,7 @@ def table(sp):
         "gamma": ("x", lambda g, x, out: g * out * sp.psi(x)),
         "gammaln": ("x", lambda g, x: g * sp.psi(x)),
         "loggamma": ("x", lambda g, x: g * sp.psi(x)),
-        "rgamma": ("x", lambda g, x, out: -g * out * sp.psi(x)),
+        "rgamma": ("x", rgamma_adjoint),
         "gammasgn": ("x", None),
         "psi": ("x", lambda g, x: g * sp.zeta(2, x)),
         "_zeta": ("s q", ORDER, lambda g, s, q: -g * s * sp.zeta(s + 1, q)),
