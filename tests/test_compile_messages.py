@@ -1,5 +1,6 @@
 """What a compiled function says when it cannot be compiled, or is not used as it is meant to be."""
 
+import copy
 import math
 import re
 
@@ -303,3 +304,11 @@ def test_an_object_that_holds_values_elsewhere_than_in_itself_is_refused_too(mad
     with pytest.raises(minigrad.errors.UnsupportedError, match=f"a {made.__name__} is an argument, and would be part"):
         minigrad.compile(lambda x, by: x)(np.ones(2), made())
     assert minigrad.compile(lambda x, by: by(x))(np.ones(2), WithoutValues()).tolist() == [2, 2]
+
+
+def test_a_copy_of_a_compiled_function_is_one_with_programs_of_its_own():
+    compiled = minigrad.compile(lambda x: 2 * x)
+    compiled(NUMBERS)
+    copied = copy.deepcopy({"f": compiled})["f"]
+    assert copied is not compiled and copied(NUMBERS).tolist() == [6, 8]
+    assert copied.executable is not compiled.executable

@@ -250,8 +250,8 @@ def tracked_files() -> list[str]:
     return [name for name in listing.stdout.split("\0") if name]
 
 
-def test_readme_map_is_the_tree():
-    on_map = files_on_the_map(blocks("", README.split("## The map")[1])[0])
+def test_the_map_is_the_tree():
+    on_map = files_on_the_map(blocks("", (ROOT / "docs" / "map.md").read_text(encoding="utf-8"))[0])
     tree = {
         str(path.relative_to(ROOT))
         for folder in [*PACKAGES, "examples"]
@@ -259,7 +259,7 @@ def test_readme_map_is_the_tree():
         if path.name != "__init__.py"                   # the folder's line stands for it
     }
     files = {name for name in on_map if name.endswith(".py")}
-    assert files == tree, f"README.md, The map: add {sorted(tree - files)}, remove {sorted(files - tree)}"
+    assert files == tree, f"docs/map.md: add {sorted(tree - files)}, remove {sorted(files - tree)}"
     folders = {name.split("/")[0] + "/" for name in tracked_files() if re.match(r"[^./]+/", name)}
     assert {name for name in on_map if name.count("/") == 1 and name.endswith("/")} == folders
     undescribed = [name for name, description in on_map.items() if not description]

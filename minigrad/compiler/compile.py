@@ -120,6 +120,10 @@ class Compiled:
         self._last_key: Any = None
         self._lock = threading.RLock()
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
+        """Return the same function with programs of its own, still to be made."""
+        return Compiled(self.f, self.donate, self.backend)
+
     def __get__(self, instance: Any, owner: Any = None) -> Compiled:
         """Refuse to be a method: an object is neither an argument that can be traced nor, like a closure, fixed."""
         if instance is None:
