@@ -1,9 +1,12 @@
 """Wrong lines that are mended by another attribute, or by writing to a part in another way."""
 
+import linecache
+
 import numpy as np
 import pytest
 
-from minigrad.check import check_layer
+from minigrad.check import check_adjoint, check_layer
+from minigrad.check.edits import Source
 from minigrad.errors import AdjointMismatch
 from samples import generator
 
@@ -178,3 +181,100 @@ def test_that_a_gradient_is_right_once_it_is_right_is_no_evidence():
     culprit = caught.value.report.culprit
     assert culprit.variable == "dW" and not culprit.confirmed
     assert "as a suspicion" in str(culprit) and "once it is" not in str(culprit)
+
+
+RECURRENT = """
+def backward(dhs, cache):
+    x, h0, W, hs = cache
+    dx, dW, dh = np.zeros_like(x), np.zeros_like(W), np.zeros_like(h0)
+    for t in reversed(range(x.shape[0])):
+        da = (dhs[t] + dh) * (1 - hs[t] ** 2)
+        before = hs[t - 1] if t else h0
+        dx[t] = da
+        dW += before.T @ da
+        dh = da @ W.T
+    return dx, dh, dW
+"""
+
+
+def compiled(source, name):
+    """Return a function from its source, which can be looked up as if it were in a file."""
+    file = f"/a/file/of/{name}.py"
+    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
+    scope = {"np": np}
+    exec(compile(source, file, "exec"), scope)
+    return scope["backward"]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "line"),
+    [
+        ("(1 - hs[t] ** 2)", "(1 - hs[t])", 6),
+        ("(dhs[t] + dh) * (1 - hs[t] ** 2)", "dhs[t] * (1 - hs[t] ** 2) + dh", 6),
+        ("reversed(range(x.shape[0]))", "range(x.shape[0])", 5),
+        ("dW += before", "dW = before", 9),
+        ("dh = da @", "dh = dh + da @", 10),
+    ],
+)
+def test_the_line_of_a_loop_is_named(right, wrong, line):
+    assert right in RECURRENT
+    backward = compiled(RECURRENT.replace(right, wrong), wrong)
+    with pytest.raises(AdjointMismatch) as caught:
+        check_layer((rnn, backward), normal(3, 2, 4), normal(2, 4), normal(4, 4))
+    culprit = caught.value.report.culprit
+    assert culprit.confirmed and culprit.line.line == line
+
+
+def test_a_line_of_a_loop_that_no_edit_mends_is_suspected_where_its_first_turn_is_wrong(monkeypatch):
+    monkeypatch.setattr(Source, "edits", lambda self, line, cost: iter(()))
+    wrong = RECURRENT.replace("(dhs[t] + dh) * (1 - hs[t] ** 2)", "(2 * dhs[t] + dh) * (1 - np.cos(hs[t]))")
+    with pytest.raises(AdjointMismatch) as caught:
+        check_layer((rnn, compiled(wrong, "two mistakes")), normal(3, 2, 4), normal(2, 4), normal(4, 4))
+    culprit = caught.value.report.culprit
+    assert not culprit.confirmed and (culprit.variable, culprit.line.line) == ("da", 6)
+
+
+def shifted(x):
+    return x[1:] * x[:-1]
+
+
+def shifted_adjoint(g, x):
+    dx = np.zeros_like(x)
+    dx[1:] += g * x[:-1]
+    dx[:-1] += g * x[:-1]  # wrong
+    return dx
+
+
+def test_another_slice_is_tried():
+    with pytest.raises(AdjointMismatch) as caught:
+        check_adjoint(shifted, shifted_adjoint, normal(5))
+    culprit = caught.value.report.culprit
+    assert culprit.cure == "`1:` in place of `:-1`" and culprit.line.text == "dx[:-1] += g * x[:-1]  # wrong"
+
+
+def two_products(x, w, v):
+    return (x @ w) @ v
+
+
+def two_products_adjoint(g, x, w, v):
+    h = x @ w
+    dv = h.T @ g
+    dh = np.cos(g) @ np.sin(v.T)  # wrong in two ways, and with it two gradients of three
+    dw = x.T @ dh
+    dx = dh @ w.T
+    return dx, dw, dv
+
+
+def test_no_edit_is_tried_twice_nor_of_a_line_that_not_all_that_is_wrong_depends_on(monkeypatch):
+    tried, edits = [], Source.edits
+
+    def noted(source, line, cost):
+        tried.append((linecache.getline(__file__, line).split("=")[0].strip(), cost))
+        return edits(source, line, cost)
+
+    monkeypatch.setattr(Source, "edits", noted)
+    with pytest.raises(AdjointMismatch) as caught:
+        check_adjoint(two_products, two_products_adjoint, normal(3, 4), normal(4, 5), normal(5, 2))
+    assert caught.value.report.culprit.variable == "dh"
+    assert len(tried) == len(set(tried)) and ("dh", 1) in tried
+    assert not {"h", "dv", "dw", "dx"} & {name for name, _ in tried}

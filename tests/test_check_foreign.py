@@ -1,6 +1,7 @@
 """check_layer: layers in every style are traced and checked as they stand, and wrong ones are caught."""
 
 import copy
+import cProfile
 import math
 import re
 import sys
@@ -329,3 +330,13 @@ def test_a_backward_function_beside_its_forward_function_is_refused_with_the_cal
     with pytest.raises(MinigradError, match=r"one number first, got an array of shape \(2, 3\)\n  fix .*\(doubled, "):
         check_layer(doubled, x)
     assert check_layer((doubled, doubled_backward), x).right
+
+
+def test_a_check_can_be_profiled():
+    profile = cProfile.Profile()
+    profile.enable()
+    try:
+        check_layer((doubled, doubled_backward), np.ones((2, 3)))
+    finally:
+        profile.disable()
+    assert doubled_backward.__code__ in {entry.code for entry in profile.getstats()}

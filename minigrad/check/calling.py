@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from minigrad.check.lines import code_of, is_users
+from minigrad.check.lines import code_of, is_users, profiled
 from minigrad.check.naming import argument_names, is_float, name_of
 from minigrad.check.parameters import is_gradient_of
 from minigrad.errors import MinigradError, SourceLine, is_internal
@@ -281,12 +280,8 @@ def names_of_results(f: Callable[..., Any], run: Callable[[], Any]) -> list[str]
             names = {id(value): name for name, value in frame.f_locals.items()}
             found[:] = [names.get(id(x), "") for x in arg]
 
-    before = sys.getprofile()
-    sys.setprofile(look)
-    try:
+    with profiled(look):
         run()
-    finally:
-        sys.setprofile(before)
     return found
 
 

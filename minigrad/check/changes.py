@@ -15,11 +15,12 @@ __all__ = ["CHANGES", "AtHand", "is_module", "other_writes"]
 
 @dataclass(frozen=True)
 class AtHand:
-    """What can be put in: the variables that are bound before the line, strings and functions that are used in it."""
+    """What can be put in: the variables that are bound before the line, strings, functions and slices that are used."""
 
     names: tuple[str, ...]
     words: tuple[str, ...]
     functions: tuple[str, ...] = ()
+    slices: tuple[str, ...] = ()  # "1:", as in x[1:]
 
 
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.MatMult)
@@ -40,6 +41,7 @@ def _exchanges(node: ast.expr, at_hand: AtHand) -> Iterator[ast.expr]:
             if isinstance(op, ast.MatMult):
                 yield ast.BinOp(_turned(left), op, right)
                 yield ast.BinOp(left, op, _turned(right))
+            yield from _regrouped(node)
         case ast.UnaryOp(ast.USub(), operand):
             yield operand
         case ast.Constant(bool() as value):
@@ -67,8 +69,18 @@ def _exchanges(node: ast.expr, at_hand: AtHand) -> Iterator[ast.expr]:
                     swapped = list(elts)
                     swapped[i], swapped[j] = swapped[j], swapped[i]
                     yield ast.Tuple(swapped, ast.Load())
+        case ast.Slice() if ast.unparse(node) in at_hand.slices:
+            yield from (_slice(other) for other in at_hand.slices if other != ast.unparse(node))
         case ast.Constant(str() as word):
             yield from (ast.Constant(other) for other in at_hand.words if other != word)
+
+
+def _regrouped(node: ast.BinOp) -> Iterator[ast.expr]:
+    """Yield `(a + c) * b` and `a * (b + c)` for `a * b + c`: the same with the brackets elsewhere."""
+    match node:
+        case ast.BinOp(ast.BinOp(a, inner, b), outer, c) if type(inner) is not type(outer):
+            yield ast.BinOp(ast.BinOp(a, outer, c), inner, b)
+            yield ast.BinOp(a, inner, ast.BinOp(b, outer, c))
 
 
 def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
@@ -76,6 +88,8 @@ def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     plain = [a for a in node.args if not isinstance(a, ast.Starred)]
     yield from plain[:1]
+    if name == "range":
+        yield _called(_variable("reversed"), node)
     if method and not is_module(node.func.value):  # type: ignore[attr-defined]
         yield node.func.value  # type: ignore[attr-defined]
     for i in range(len(plain)):
@@ -141,6 +155,7 @@ def _insertions(node: ast.expr, at_hand: AtHand) -> Iterator[ast.expr]:
     yield ast.BinOp(ast.Constant(0.5), ast.Mult(), node)
     yield ast.BinOp(ast.Constant(1), ast.Sub(), node)
     yield ast.BinOp(ast.Constant(1), ast.Add(), node)
+    yield ast.BinOp(node, ast.Pow(), ast.Constant(2))
     for name in at_hand.names:
         for op in (ast.Mult, ast.Div, ast.Add, ast.Sub):
             yield ast.BinOp(node, op(), _variable(name))
@@ -206,6 +221,13 @@ def _variable(name: str) -> ast.expr:
     owner, dot, attribute = name.rpartition(".")
     name_of = ast.Name(owner or attribute, ast.Load())
     return ast.Attribute(name_of, attribute, ast.Load()) if dot else name_of
+
+
+def _slice(text: str) -> ast.expr:
+    """Return `1:` as an expression."""
+    subscript = ast.parse(f"x[{text}]", mode="eval").body
+    assert isinstance(subscript, ast.Subscript)
+    return subscript.slice
 
 
 def _turned(node: ast.expr) -> ast.expr:

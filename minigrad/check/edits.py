@@ -76,17 +76,20 @@ class Source:
         self.definition = copy.deepcopy(candidates[0][0])
         self.attributes = _attributes(self.definition, candidates[0][1])
         self.definition.decorator_list = []
+        self._statements = _simple_statements(self.definition)
         strings = (n.value for s in self.statements() for n in ast.walk(s) if isinstance(n, ast.Constant))
         self.words = tuple(dict.fromkeys(word for word in strings if isinstance(word, str)))
         called = (n.func for s in self.statements() for n in ast.walk(s) if isinstance(n, ast.Call) and n.args)
         named = (f for f in called if isinstance(f, ast.Name) or (isinstance(f, ast.Attribute) and is_module(f.value)))
         self.functions = tuple(dict.fromkeys(map(ast.unparse, named)))
+        slices = (ast.unparse(n) for s in self.statements() for n in ast.walk(s) if isinstance(n, ast.Slice))
+        self.slices = tuple(dict.fromkeys(text for text in slices if text != ":"))
         owner = function.__qualname__.rsplit(".", 2)[-2:]
         self.module = self._module(owner[0] if len(owner) == 2 and owner[0].isidentifier() else None)
 
     def statements(self) -> list[ast.stmt]:
         """Return the simple statements, in order, and the headers of the others."""
-        return _simple_statements(self.definition)
+        return self._statements
 
     def headers(self) -> list[int]:
         """Return the lines of the statements that decide which others run."""
@@ -106,14 +109,15 @@ class Source:
                 names = sorted(
                     dict.fromkeys(names), key=read.__contains__
                 )  # first what nothing uses: forgotten?
-                at_hand = AtHand(tuple(names), self.words, self.functions)
+                at_hand = AtHand(tuple(names), self.words, self.functions, self.slices)
                 for other in other_writes(statement) if cost == 1 else ():
                     edit = self._rewritten(statement, other, cost)
                     if edit is not None:
                         yield edit
                 for path, node in _expressions(statement):
+                    before = ast.unparse(node)
                     for new in CHANGES[cost](node, at_hand):
-                        edit = self._edit(i, path, node, new, cost, seen)
+                        edit = self._edit(i, path, node, before, new, cost, seen)
                         if edit is not None:
                             yield edit
             stored = (
@@ -122,10 +126,9 @@ class Source:
             names += [n.id for n in stored]
 
     def _edit(
-        self, i: int, path: Path, node: ast.expr, new: ast.expr, cost: int, seen: set[str]
+        self, i: int, path: Path, node: ast.expr, before: str, new: ast.expr, cost: int, seen: set[str]
     ) -> Edit | None:
-        place = self.statements()[i]
-        before, after = ast.unparse(node), ast.unparse(new)
+        place, after = self.statements()[i], ast.unparse(new)
         ast.fix_missing_locations(ast.copy_location(new, node))
         _replace(place, path, new)
         try:
@@ -143,7 +146,7 @@ class Source:
 
         def with_number(c: float) -> Edit | None:
             unknown[0].value = c
-            return self._edit(i, path, node, new, cost, set())
+            return self._edit(i, path, node, before, new, cost, set())
 
         return replace(edit, number=with_number)
 

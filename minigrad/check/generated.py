@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from minigrad.check.finite import where_finite
-from minigrad.check.lines import is_users
+from minigrad.check.lines import is_users, profiled
 from minigrad.check.subject import Subject
 from minigrad.errors import SourceLine, user_frame
 from minigrad.op import Op, Recorded
@@ -95,17 +94,13 @@ class WatchedTape(Tape, Observer):
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Look at every frame of the user's code as it returns, on this thread only."""
-        before = sys.getprofile()
 
         def profile(frame: FrameType, event: str, arg: Any) -> None:
             if event == "return" and is_users(frame.f_code.co_filename):
                 self.look(frame)
 
-        sys.setprofile(profile)
-        try:
+        with profiled(profile):
             yield
-        finally:
-            sys.setprofile(before)
 
     # --- the backward pass ----------------------------------------------------------------------------------------
 

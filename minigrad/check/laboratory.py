@@ -17,6 +17,7 @@ from minigrad.check.changes import CHANGES
 from minigrad.check.comparison import compare
 from minigrad.check.edits import Edit, Source, edited
 from minigrad.check.lines import code_of, first_line
+from minigrad.check.reach import Reach
 from minigrad.check.subject import Subject
 from minigrad.check.watch import Watch
 from minigrad.errors import SourceLine
@@ -58,11 +59,22 @@ class Laboratory:
         self.source = _source(subject.shown[1])
         self.patience = 1.0  # how long an edited adjoint may take
         self.misshapen = False  # the adjoint raises, or a gradient has a wrong shape
+        self.reach: Reach | None = None
+        self.in_vain: set[tuple[Any, ...]] = set()  # experiments that need no second try
 
     @property
     def late(self) -> bool:
         """Whether the time for experiments is over."""
         return time.thread_time() > self.deadline
+
+    def begin(self) -> tuple[list[Any] | None, Watch, Exception | None]:
+        """Run the adjoint as it is, and get ready to tell what depends on which line."""
+        gradients, watch, error = self.run()
+        self.misshapen = self.flat(gradients) is None
+        if gradients is not None and self.root is not None:
+            wrong = set(range(len(self.wanted))) - self.right(gradients)
+            self.reach = Reach(self.root, watch, gradients, wrong, lambda changes: self.run(changes)[0])
+        return gradients, watch, error
 
     def run(
         self, changes: Mapping[int, Any] | None = None
@@ -111,10 +123,15 @@ class Laboratory:
         """
         source = source or self.source
         deadline = min(self.deadline, time.thread_time() + seconds)
+        if source is None:
+            return None
         most = min(most, 3) if self.misshapen else most
-        for cost in range(1, most + 1) if source is not None else ():
+        for cost in range(1, most + 1):
             for line in (*lines, *(others if cost <= 2 else ())):
-                for edit in source.edits(line, cost):  # type: ignore[union-attr]
+                tried = source.function.__code__, line, cost
+                if tried in self.in_vain or (source is self.source and not self.can_help(line)):
+                    continue
+                for edit in source.edits(line, cost):
                     if time.thread_time() > deadline:
                         return None
                     if edit.number and self.misshapen:
@@ -122,7 +139,12 @@ class Laboratory:
                     cure = self._with_its_number(edit, simple=cost <= 2) if edit.number else edit
                     if cure is not None and self._is_right_with(cure):
                         return cure
+                self.in_vain.add(tried)
         return None
+
+    def can_help(self, line: int) -> bool:
+        """Return False only if something wrong does not depend on a line, so that nothing done to it can help."""
+        return self.reach is None or self.reach.can_help(line)
 
     def _is_right_with(self, edit: Edit) -> bool:
         """Tell whether everything is right with an edit, in the example too."""

@@ -1,4 +1,4 @@
-"""Which names each statement of a function reads and binds, from its bytecode; and which lines make a statement."""
+"""The statements of the user's functions: what each reads and binds, its lines, and a look at frames that return."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import ast
 import dis
 import functools
 import linecache
+import sys
 import sysconfig
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 from minigrad.errors import is_internal
 
-__all__ = ["Statement", "code_of", "first_line", "is_users", "statements"]
+__all__ = ["Statement", "code_of", "first_line", "is_users", "profiled", "statements"]
 
 _LIBRARIES = tuple(sysconfig.get_paths()[k] + "/" for k in ("stdlib", "platstdlib", "purelib", "platlib"))
 
@@ -97,3 +100,16 @@ def _statement_starts(file: str, length: int) -> dict[int, int]:
         if isinstance(node, ast.stmt) and not hasattr(node, "body") and node.end_lineno is not None:
             starts.update(dict.fromkeys(range(node.lineno, node.end_lineno + 1), node.lineno))
     return starts
+
+
+@contextmanager
+def profiled(look: Callable[[FrameType, str, Any], object]) -> Iterator[None]:
+    """Within this context a function is shown the events of every frame, on this thread; a profiler is set aside."""
+    before = sys.getprofile()
+    sys.setprofile(look)
+    try:
+        yield
+    finally:
+        sys.setprofile(before if callable(before) else None)
+        if before is not None and not callable(before):  # a profiler written in C: it cannot be set, but enabled
+            before.enable()

@@ -59,9 +59,8 @@ def locate(
     lab = Laboratory(subject, gs, generated.gradients(gs), tolerances, seconds, example)
     if lab.root is None:
         return None
-    gradients, watch, error = lab.run()
+    gradients, watch, error = lab.begin()
     right = lab.right(gradients)
-    lab.misshapen = lab.flat(gradients) is None
     if len(right) == len(lab.wanted):
         return None
     truths = Truths(generated.truths, relative, mapping)
@@ -106,7 +105,8 @@ def _search(
     if named is not None and named.confirmed:
         return _or_a_rival(lab, flow, exposed, named, ends)
     arrays = [s for s in suspects if s.is_float]
-    first = _lines(s for s in arrays if not any(source in arrays for source in _before(s, flow.sources(s))))
+    wrong = [s for s in arrays if np.any(s.assignment.value)]  # zeros to add to are no reason for a wrong sum
+    first = _lines(s for s in arrays if not any(source in wrong for source in _before(s, flow.sources(s))))
     front = [s for s in suspects if s.assignment.line.line in first]
     near = sorted(_read_by(relevant, last)) if raised is not None else []
     lines = _lines(suspects)
@@ -138,7 +138,9 @@ def _or_a_rival(
         lines += [place, *(n for n in _once(*_lines(exposed), *ends) if n > place)]
     if not lines:
         return named
-    return by_edit(lab, exposed, _once(*lines, place), [], 3, named) or named
+    lines = _once(*lines, place)
+    exact = [n for n in lines if lab.reach is not None and lab.reach.is_exact(n)]  # what is right is not its work
+    return by_edit(lab, exposed, exact, [], 3, named) or by_edit(lab, exposed, lines, [], 3, named) or named
 
 
 def _with_a_name(exposed: Sequence[Sighting], returned: Sequence[Any]) -> list[Sighting]:

@@ -78,6 +78,11 @@ class Watch:
     _caller: int | None = None
     _step: int = 0
 
+    @property
+    def full(self) -> bool:
+        """Whether there may have been more assignments than are kept."""
+        return len(self.assignments) >= _MOST
+
     def run(self, f: Callable[[], Any]) -> Any:
         """Return f(), watched. A second watcher, such as a debugger, is set aside meanwhile."""
         if self.root is None:
