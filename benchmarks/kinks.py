@@ -1,6 +1,6 @@
 """Kinks: what minigrad and its peers answer where a derivative does not exist, or hides behind 0 * inf.
 
-    python -m benchmarks kinks
+python -m benchmarks kinks
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The gradient checkers of autograd, JAX and PyTorch, as they are by default; and wrong adjoints that some let pass.
 
-    python benchmarks/other_checkers.py
+python benchmarks/other_checkers.py
 """
 
 from __future__ import annotations

@@ -146,9 +146,7 @@ class Worker:
         return {"all": max(first, later), "first call": first, "later calls": later}
 
 
-def race(
-    workers: Mapping[str, Worker], rounds: int, turn: float = 0.3, fewest: int = 3, most: int = 100
-) -> Times:
+def race(workers: Mapping[str, Worker], rounds: int, turn: float = 0.3, fewest: int = 3, most: int = 100) -> Times:
     """Let contenders that have started take turns, each in every round, in an order drawn anew for each.
 
     Parameters

@@ -35,9 +35,7 @@ def contenders(sizes: Mapping[str, int]) -> list[Contender]:
         Contender(NUMPY, "benchmarks.work:compiled_numpy", sizes, compiles=True),
         Contender(LLVM, "benchmarks.work:compiled_llvm", sizes, FAST, compiles=True),
         Contender(TORCH, "benchmarks.peers.torch_step:eager", sizes, ("torch",)),
-        Contender(
-            INDUCTOR, "benchmarks.peers.torch_step:compiled", sizes, ("torch", "torch._inductor"), compiles=True
-        ),
+        Contender(INDUCTOR, "benchmarks.peers.torch_step:compiled", sizes, ("torch", "torch._inductor"), compiles=True),
         Contender(JAX, "benchmarks.peers.jax_step:jit", sizes, ("jax",), compiles=True),
         Contender(PRODUCTS, "benchmarks.products:products_alone", sizes),
     ]

@@ -1,6 +1,6 @@
 """The process of one contender: it does what the parent asks for, a line of JSON for each, and is idle in between.
 
-    python -m benchmarks.worker MODULE:FUNCTION '{"arguments": ...}' MODULE_TO_IMPORT ...
+python -m benchmarks.worker MODULE:FUNCTION '{"arguments": ...}' MODULE_TO_IMPORT ...
 """
 
 from __future__ import annotations

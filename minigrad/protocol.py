@@ -65,9 +65,7 @@ def _write(out: Any, result: Any, function: Any) -> Any:
     """Put a result into `out=`, which must be a Tensor to carry the gradient."""
     if isinstance(out, tuple):
         if len(out) > 1:
-            return tuple(
-                r if o is None else _write(o, r, function) for o, r in zip(out, result, strict=True)
-            )
+            return tuple(r if o is None else _write(o, r, function) for o, r in zip(out, result, strict=True))
         out = out[0]
     if out is None:
         return result

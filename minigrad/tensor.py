@@ -23,6 +23,7 @@ from minigrad.views import is_already_there, steps_to, written
 
 __all__ = ["Tensor", "dtype_of", "plain", "trace_below"]
 
+
 def _owner(x: Any) -> Any:
     """Return the array that owns the memory of x, or None for a scalar."""
     if type(x) is not np.ndarray:

@@ -148,9 +148,7 @@ def require_example(check: str, functions: Sequence[Any], args: Sequence[Any]) -
     )
 
 
-def require_incoming_gradient(
-    forward: Any, adjoint: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> None:
+def require_incoming_gradient(forward: Any, adjoint: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Raise unless an adjoint takes the incoming gradient first, and then what the forward function takes.
 
     Raises

@@ -108,9 +108,7 @@ def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
             if other != name:
                 yield ast.Call(ast.Attribute(node.func.value, other, ast.Load()), node.args, node.keywords)  # type: ignore[attr-defined]
         if not any(k.arg == "keepdims" for k in node.keywords):
-            yield ast.Call(
-                node.func, node.args, [*node.keywords, ast.keyword("keepdims", ast.Constant(True))]
-            )
+            yield ast.Call(node.func, node.args, [*node.keywords, ast.keyword("keepdims", ast.Constant(True))])
 
 
 def _numbers(node: ast.expr, at_hand: AtHand) -> Iterator[ast.expr]:

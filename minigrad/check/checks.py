@@ -15,9 +15,7 @@ from minigrad.check.subject import Subject, name_of
 __all__ = ["check_adjoint", "check_gradients", "compare_adjoints"]
 
 
-def check_gradients(
-    f: Callable[..., Any], *args: Any, argnums: Sequence[int] | None = None, **kwargs: Any
-) -> Report:
+def check_gradients(f: Callable[..., Any], *args: Any, argnums: Sequence[int] | None = None, **kwargs: Any) -> Report:
     """Check the generated gradient of a function against derivatives that are measured from its values alone.
 
     Parameters
@@ -47,9 +45,7 @@ def check_gradients(
     assert reference is not None
     require_numbers(subject, reference.wanted)
     report.evidence = reference.evidence
-    report.reference = (
-        "values of the function: the complex step where it is analytic, else differences over many steps"
-    )
+    report.reference = "values of the function: the complex step where it is analytic, else differences over many steps"
     gives_the_same(subject, report)
     return report.require()
 

@@ -73,12 +73,8 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("target", help="path/to/file.py:name or package.module:name")
-    parser.add_argument(
-        "--adjoint", metavar="NAME", help="its adjoint(g, *args): a name in its file, or file.py:name"
-    )
-    parser.add_argument(
-        "--backward", metavar="NAME", help="the function that takes its cache; of a class, the method"
-    )
+    parser.add_argument("--adjoint", metavar="NAME", help="its adjoint(g, *args): a name in its file, or file.py:name")
+    parser.add_argument("--backward", metavar="NAME", help="the function that takes its cache; of a class, the method")
     parser.add_argument("--forward", metavar="NAME", help="of a class: the forward method")
     parser.add_argument(
         "--init",

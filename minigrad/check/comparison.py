@@ -99,9 +99,7 @@ def compare(result: str, name: str, got: Any, wanted: Any, tolerance: float) -> 
     wanted = np.asarray(wanted)
     if got is None:
         zero = bool(np.all(np.abs(wanted) <= tolerance))
-        return Comparison(
-            result, name, None, wanted, tolerance, right=zero, error=0.0 if zero else float("inf")
-        )
+        return Comparison(result, name, None, wanted, tolerance, right=zero, error=0.0 if zero else float("inf"))
     got = np.asarray(got)
     if got.dtype.kind not in "fciub" or got.shape != wanted.shape:
         return Comparison(result, name, got, wanted, tolerance, right=False, error=float("inf"))

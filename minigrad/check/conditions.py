@@ -168,11 +168,9 @@ def _side_effects(subject: Subject, gs: Sequence[Any]) -> Iterator[Condition]:
     for i, (leaf, gradient) in enumerate(returned):
         if isinstance(gradient, np.ndarray):
             others = [*places, *((f"the gradient of {n}", y) for n, y in returned[:i])]
-            shared += [
-                f"the gradient of {leaf} shares memory with {p}"
-                for p, y in others
-                if same_memory(gradient, y)
-            ][:1]
+            shared += [f"the gradient of {leaf} shares memory with {p}" for p, y in others if same_memory(gradient, y)][
+                :1
+            ]
     text = "; ".join(shared) + ": writing to one changes the other (return a copy)"
     yield Condition("what it returns is its own memory", not shared, text)
 

@@ -109,9 +109,7 @@ def _globals_of(x: Any) -> list[dict[str, Any]]:
     if isinstance(x, ModuleType):
         return [vars(x)] if getattr(x, "__file__", None) else []
     if isinstance(x, type):
-        methods = [
-            m for c in x.__mro__ if c is not object for m in vars(c).values() if isinstance(m, FunctionType)
-        ]
+        methods = [m for c in x.__mro__ if c is not object for m in vars(c).values() if isinstance(m, FunctionType)]
         return [m.__globals__ for m in methods if is_users(m.__code__.co_filename)]
     x = getattr(x, "func", x)
     x = getattr(x, "__func__", x)
@@ -181,14 +179,10 @@ class _Answers:
         """Give a float array as a constant Tensor, which can be written to."""
         made = original(*args, **kwargs)
         if isinstance(made, np.ndarray) and made.dtype.kind in "fc":
-            return Tensor(
-                np.zeros_like(made) if original in (np.empty, np.empty_like) else made, self.tape, -1
-            )
+            return Tensor(np.zeros_like(made) if original in (np.empty, np.empty_like) else made, self.tape, -1)
         return made
 
-    def _full(
-        self, original: Callable[..., Any], shape: Any, fill_value: Any, dtype: Any = None, **kwargs: Any
-    ) -> Any:
+    def _full(self, original: Callable[..., Any], shape: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Any:
         if isinstance(fill_value, Recorded):
             filled = numpy.copy(numpy.broadcast_to(fill_value, shape))
             return filled if dtype is None else filled.astype(dtype)

@@ -69,14 +69,8 @@ def named_factor(c: float, sizes: dict[int, str], relative: float = 1e-6) -> str
         return "the sign is wrong: it is -1 times the right gradient"
     sized = [(n, what) for n, what in sizes.items() if n > 1]
     for value, text in (
-        *(
-            (n, f"{n}, {what}: a division by it is missing, or a mean was treated as a sum")
-            for n, what in sized
-        ),
-        *(
-            (1 / n, f"1/{n}, {what}: divided by it too often, or a sum was treated as a mean")
-            for n, what in sized
-        ),
+        *((n, f"{n}, {what}: a division by it is missing, or a mean was treated as a sum") for n, what in sized),
+        *((1 / n, f"1/{n}, {what}: divided by it too often, or a sum was treated as a mean") for n, what in sized),
         *((v, t) for v, t in ((2, "2"), (0.5, "1/2"), (-2, "-2"), (-0.5, "-1/2"), (3, "3"), (1 / 3, "1/3"))),
         *((math.sqrt(n), f"sqrt({n}), {what}: a scale is missing or there twice") for n, what in sized),
         *((1 / math.sqrt(n), f"1/sqrt({n}), {what}: a scale is missing or there twice") for n, what in sized),
@@ -219,11 +213,7 @@ def _part(c: Comparison, context: Context) -> Iterator[str]:
             if factor is not None:
                 yield f"what is missing is {factor:.6g} times {what}"
                 return
-            if (
-                missing.ndim > 1
-                and missing.shape[-1] > 2
-                and _proportional_in_rows(missing, value, context.relative)
-            ):
+            if missing.ndim > 1 and missing.shape[-1] > 2 and _proportional_in_rows(missing, value, context.relative):
                 yield f"what is missing is, in each row, proportional to {what}"
                 return
 

@@ -76,9 +76,7 @@ class Line:
 
     def at(self, h: Any) -> list[Any] | None:
         """Return the results at x + h t; None where the function is not defined there."""
-        moved = [
-            x if not np.any(t) else _moved(x, t, h) for x, t in zip(self.leaves, self.direction, strict=True)
-        ]
+        moved = [x if not np.any(t) else _moved(x, t, h) for x, t in zip(self.leaves, self.direction, strict=True)]
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             try:
@@ -122,9 +120,7 @@ class Line:
 
 def _moved(x: Any, t: Any, h: Any) -> Any:
     moved = x + h * t
-    return (
-        moved if np.iscomplexobj(h) else np.asarray(moved, np.result_type(x, t)).astype(np.asarray(x).dtype)
-    )
+    return moved if np.iscomplexobj(h) else np.asarray(moved, np.result_type(x, t)).astype(np.asarray(x).dtype)
 
 
 def _wide(x: Any) -> Any:
@@ -178,9 +174,7 @@ def _precision(line: Line) -> Any:
     return max(kinds, key=lambda d: np.finfo(d).eps)
 
 
-def _before_steps_vanish(
-    steps: list[float], values: list[float], jumps: list[float]
-) -> tuple[list[float], ...]:
+def _before_steps_vanish(steps: list[float], values: list[float], jumps: list[float]) -> tuple[list[float], ...]:
     """Drop the steps that are too short to change anything: their difference is exactly 0, which agrees too well."""
     moving = [i for i, v in enumerate(values) if v != 0]
     last = moving[-1] + 1 if moving and len(values) - moving[-1] > 2 else len(values)
@@ -220,9 +214,7 @@ def _jump(steps: list[float], jumps: list[float], best: float, rough: float) -> 
     Of a smooth function it shrinks with the step; at a kink it does not.
     """
     usable = [(h, j) for h, j in zip(steps, jumps, strict=True) if abs(j) > 100 * rough / h]
-    small = (
-        [j for h, j in usable if h <= max(best, usable[-1][0] * RATIO**3)][-5:] if len(usable) >= 3 else []
-    )
+    small = [j for h, j in usable if h <= max(best, usable[-1][0] * RATIO**3)][-5:] if len(usable) >= 3 else []
     if len(small) < 3:
         return 0.0
     kept = [abs(b) > 0.7 * abs(a) and a * b > 0 for a, b in itertools.pairwise(small)]

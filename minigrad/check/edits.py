@@ -32,9 +32,7 @@ class Edit:
     after: str
     cost: int
     code: CodeType
-    number: Callable[[float], Edit | None] | None = (
-        None  # the edit with another number in it, for one to be found
-    )
+    number: Callable[[float], Edit | None] | None = None  # the edit with another number in it, for one to be found
 
     @property
     def text(self) -> str:
@@ -100,15 +98,11 @@ class Source:
         arguments = self.definition.args
         names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
         names += self.attributes
-        read = {
-            n.id for n in ast.walk(self.definition) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
-        }
+        read = {n.id for n in ast.walk(self.definition) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
         for i, statement in enumerate(self.statements()):
             if statement.lineno == line:
                 seen = {ast.unparse(statement)}
-                names = sorted(
-                    dict.fromkeys(names), key=read.__contains__
-                )  # first what nothing uses: forgotten?
+                names = sorted(dict.fromkeys(names), key=read.__contains__)  # first what nothing uses: forgotten?
                 at_hand = AtHand(tuple(names), self.words, self.functions, self.slices)
                 for other in other_writes(statement) if cost == 1 else ():
                     edit = self._rewritten(statement, other, cost)
@@ -120,9 +114,7 @@ class Source:
                         edit = self._edit(i, path, node, before, new, cost, seen)
                         if edit is not None:
                             yield edit
-            stored = (
-                n for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-            )
+            stored = (n for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
             names += [n.id for n in stored]
 
     def _edit(
@@ -171,12 +163,8 @@ class Source:
             inner = ast.ClassDef(owner, [], [], [inner], [])
         outer = ast.parse("def factory():\n    pass").body[0]
         assert isinstance(outer, ast.FunctionDef)
-        own = (
-            [ast.Global([self.definition.name])] if self.definition.name not in wanted else []
-        )  # it may call itself
-        free = [
-            ast.Assign([ast.Name(n, ast.Store())], ast.Constant(None)) for n in wanted if n != "__class__"
-        ]
+        own = [ast.Global([self.definition.name])] if self.definition.name not in wanted else []  # it may call itself
+        free = [ast.Assign([ast.Name(n, ast.Store())], ast.Constant(None)) for n in wanted if n != "__class__"]
         outer.body = [*own, *free, inner]
         return ast.fix_missing_locations(ast.Module([outer], []))
 
@@ -230,9 +218,7 @@ def _attributes(definition: ast.FunctionDef, owner: ast.ClassDef | None) -> list
         return []
     me = arguments[0].arg
     stored = (n for n in ast.walk(owner) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store))
-    return list(
-        dict.fromkeys(f"{me}.{n.attr}" for n in stored if isinstance(n.value, ast.Name) and n.value.id == me)
-    )
+    return list(dict.fromkeys(f"{me}.{n.attr}" for n in stored if isinstance(n.value, ast.Name) and n.value.id == me))
 
 
 def _first(definition: ast.FunctionDef) -> int:

@@ -60,9 +60,7 @@ class Evidence:
             f"(worst {self.worst:.0e}; {self.why})"
         )
         if not self.decided:
-            text += (
-                f"; the differences are too rough to tell (± {self.tolerance:.1e}, gradient {self.scale:.1e})"
-            )
+            text += f"; the differences are too rough to tell (± {self.tolerance:.1e}, gradient {self.scale:.1e})"
         elif self.scale:
             text += f"; an error of 1 % passes with probability {self.chance():.0e}"
         return "; ".join([text, *map(str, self.kinks[:3]), *self.notes])
@@ -171,9 +169,7 @@ def _measure_leaf(
         tolerance = 1e-9 * scale + rounding + 1e-15 * line(directions[0]).size()
         method = "the complex step"
     pairs = tuple((m, inner([t], [gradient])) for m, t in zip(measured, directions, strict=True))
-    wrong = [
-        k for k in kinks if not k.allows(float(np.real(gradient[k.index])), 1e-3 * abs(k.right - k.left))
-    ]
+    wrong = [k for k in kinks if not k.allows(float(np.real(gradient[k.index])), 1e-3 * abs(k.right - k.left))]
     notes += [f"the gradient at {k.index} is {gradient[k.index]:.4g}, outside both slopes" for k in wrong[:3]]
     if wrong:
         pairs += tuple((k.left, float(np.real(gradient[k.index]))) for k in wrong)

@@ -40,9 +40,7 @@ def examine(
     other_shapes: bool = True,
 ) -> Report:
     """Return the full report on an adjoint. `own`: whether sharing memory and other dtypes are wrong."""
-    report = Report(
-        title_of(subject), forward=Listing.of(subject.shown[0]), adjoint=Listing.of(subject.shown[1])
-    )
+    report = Report(title_of(subject), forward=Listing.of(subject.shown[0]), adjoint=Listing.of(subject.shown[1]))
     report.notes = left_out(subject)
     if not gives_the_same(subject, report):
         return report
@@ -125,9 +123,7 @@ def compare_with(
         report.culprit = locate(subject, generated, gs, tolerances, names, relative)
         if report.culprit is not None and report.culprit.meant is not None:
             meant = report.culprit.meant
-            report.formula = formula_of(
-                subject, meant.truth, "value" if meant.kind == "value" else "gradient"
-            )
+            report.formula = formula_of(subject, meant.truth, "value" if meant.kind == "value" else "gradient")
     context = _context(subject, reference, relative)
     for c in report.comparisons:
         if not c.right:
@@ -208,9 +204,7 @@ def _other_shapes(
             assert reference is not None and reference.generated is not None
             gs, tolerances = _cast(reference.gs, varied), reference.tolerances(varied)
             got = [c.got for c in report.comparisons]
-            example = Laboratory(
-                subject, _cast(here.gs, subject), here.wanted, here.tolerances(subject, got), math.inf
-            )
+            example = Laboratory(subject, _cast(here.gs, subject), here.wanted, here.tolerances(subject, got), math.inf)
             culprit = locate(varied, reference.generated, gs, tolerances, names, example=example)
             report.culprit = _that_raised(varied, gs, culprit)
 

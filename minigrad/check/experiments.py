@@ -60,9 +60,7 @@ class WrongLine:
     @property
     def before(self) -> Sighting | None:
         """The last variable before it that is right."""
-        earlier = [
-            s for s in self.sightings if s.assignment.line.line < self.line.line and s.status == "right"
-        ]
+        earlier = [s for s in self.sightings if s.assignment.line.line < self.line.line and s.status == "right"]
         return earlier[-1] if earlier else None
 
     def __str__(self) -> str:

@@ -35,13 +35,7 @@ def _largest(x: np.ndarray) -> float:
 def factor_between(a: Any, b: Any, relative: float) -> float | None:
     """Return c if a is c times b, None if it is not proportional to it."""
     a, b = np.asarray(a), np.asarray(b)
-    if (
-        a.shape != b.shape
-        or not a.size
-        or not _largest(b)
-        or not np.all(np.isfinite(a))
-        or not np.all(np.isfinite(b))
-    ):
+    if a.shape != b.shape or not a.size or not _largest(b) or not np.all(np.isfinite(a)) or not np.all(np.isfinite(b)):
         return None
     scaled = b / _largest(b)
     c = np.vdot(scaled, a) / np.vdot(scaled, scaled)
@@ -104,9 +98,7 @@ def _grouped(value: Any, truth: Any, large: np.ndarray, small: np.ndarray, relat
                 close(np.broadcast_to(first, parts.shape), parts, relative)
                 and _rearranged(first, small, relative) is not None
             ):
-                return (
-                    f"copied {n} times along axis {axis}" if value.size > truth.size else "one of its copies"
-                )
+                return f"copied {n} times along axis {axis}" if value.size > truth.size else "one of its copies"
             if _rearranged(np.sum(parts, group), small, relative) is not None:
                 how = "before its sum" if value.size > truth.size else "summed"
                 return f"{how} over groups of {n} along axis {axis}"
@@ -117,17 +109,13 @@ def _axes_that_leave(shape: Sequence[int], size: int) -> Iterator[tuple[int, ...
     """Yield the groups of axes whose removal leaves an array of so many elements."""
     for n in range(1, len(shape) + 1):
         for axes in combinations(range(len(shape)), n):
-            if prod(s for i, s in enumerate(shape) if i not in axes) == size and any(
-                shape[i] > 1 for i in axes
-            ):
+            if prod(s for i, s in enumerate(shape) if i not in axes) == size and any(shape[i] > 1 for i in axes):
                 yield axes
 
 
 def _rearranged(value: np.ndarray, truth: np.ndarray, relative: float) -> str | None:
     """Return how two arrays of one size are the same elements in the order of permuted axes."""
-    if not np.isclose(
-        np.sum(value), np.sum(truth), rtol=0, atol=relative * (1 + value.size) * _largest(truth)
-    ):
+    if not np.isclose(np.sum(value), np.sum(truth), rtol=0, atol=relative * (1 + value.size) * _largest(truth)):
         if np.all(np.isfinite(value)) and np.all(np.isfinite(truth)):
             return None
     if close(value.reshape(truth.shape), truth, relative):

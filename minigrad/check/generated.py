@@ -154,8 +154,7 @@ class _Noisy:
         scale = np.max(np.abs(exact), initial=0)
         with np.errstate(all="ignore"):
             usable = (
-                np.shape(noisy) == np.shape(exact)
-                and np.max(np.abs(noisy - exact), initial=0) <= 1e3 * JITTER * scale
+                np.shape(noisy) == np.shape(exact) and np.max(np.abs(noisy - exact), initial=0) <= 1e3 * JITTER * scale
             )
         return self._jitter(noisy if usable else exact)
 

@@ -37,9 +37,7 @@ class Kink:
         return f"kink at {place}: left slope {self.left:.4g}, right slope {self.right:.4g}"
 
 
-def find_kinks(
-    line: Line, which: int, name: str, limit: int = 64, budget: int = 1500
-) -> tuple[list[Kink], bool]:
+def find_kinks(line: Line, which: int, name: str, limit: int = 64, budget: int = 1500) -> tuple[list[Kink], bool]:
     """Return the kinks of a leaf, and whether the search came to its end.
 
     Moving a group of elements shows a kink if one of them has one; such a group is halved until it is one element.

@@ -76,9 +76,7 @@ class Laboratory:
             self.reach = Reach(self.root, watch, gradients, wrong, lambda changes: self.run(changes)[0])
         return gradients, watch, error
 
-    def run(
-        self, changes: Mapping[int, Any] | None = None
-    ) -> tuple[list[Any] | None, Watch, Exception | None]:
+    def run(self, changes: Mapping[int, Any] | None = None) -> tuple[list[Any] | None, Watch, Exception | None]:
         """Return the gradients (None if the adjoint raised), what was seen, and what was raised."""
         watch, start = Watch(self.root, dict(changes or {})), time.thread_time()
         try:
@@ -185,9 +183,7 @@ class Laboratory:
         pairs = list(zip(gradients, self.wanted, strict=True))
         if any(g is None or np.shape(g) != np.shape(w) for g, w in pairs):
             return None
-        return np.concatenate(
-            [np.ravel(np.asarray(g)) / t for g, t in zip(gradients, self.tolerances, strict=True)]
-        )
+        return np.concatenate([np.ravel(np.asarray(g)) / t for g, t in zip(gradients, self.tolerances, strict=True)])
 
     def raised_at(self, error: BaseException) -> SourceLine | None:
         """Return the line of the adjoint itself at which something was raised."""

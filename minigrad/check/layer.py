@@ -108,9 +108,7 @@ class Layer(Pair):
             )
         return layer, outputs, cache
 
-    def pull(
-        self, g: Any, parameters: Mapping[str, Any], inputs: Sequence[Any]
-    ) -> tuple[Any, Any, dict[str, Any]]:
+    def pull(self, g: Any, parameters: Mapping[str, Any], inputs: Sequence[Any]) -> tuple[Any, Any, dict[str, Any]]:
         """Return the layer after its backward pass, what that returned, and what its arrays were before."""
         layer, outputs, cache = self.run(parameters, inputs)
         before = marks(layer)
@@ -230,9 +228,7 @@ class Layer(Pair):
                 held = ", ".join(by_path) or "none"
                 raise MinigradError(f"{self.name} has no float array at {path!r}; it has {held}")
         self.parameters = {
-            path: found[path]
-            for path in self._once(originals, found)
-            if path not in found.values() or path in stepped
+            path: found[path] for path in self._once(originals, found) if path not in found.values() or path in stepped
         }
         known = {id(by_path[k].value) for k in (*found, *found.values(), *self.constants) if k in by_path}
         rest = [p for p in candidates if id(p.value) not in known and self._matters(p, inputs)]

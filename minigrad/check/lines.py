@@ -76,9 +76,7 @@ def statements(code: CodeType) -> dict[int, Statement]:
         ):
             statement.reads.update(name if isinstance(name, tuple) else (name,))
         if instruction.opname.startswith("STORE_FAST_") and isinstance(name, tuple):  # two in one instruction
-            (statement.binds if "STORE_FAST_STORE" in instruction.opname else statement.reads).update(
-                name[-2:]
-            )
+            (statement.binds if "STORE_FAST_STORE" in instruction.opname else statement.reads).update(name[-2:])
             statement.binds.add(name[0])
     return found
 

@@ -194,9 +194,7 @@ def _read_by(relevant: Sequence[Sighting], place: SourceLine | None) -> set[int]
     """Return the lines of the variables that a line reads."""
     root = statements(relevant[0].assignment.code) if relevant else {}
     reads = root[place.line].reads if place is not None and place.line in root else set()
-    return {
-        s.assignment.line.line for s in relevant if s.assignment.name.removesuffix(s.assignment.path) in reads
-    }
+    return {s.assignment.line.line for s in relevant if s.assignment.name.removesuffix(s.assignment.path) in reads}
 
 
 def _cured(lab: Laboratory, watch: Watch, found: WrongLine) -> WrongLine:
@@ -236,6 +234,4 @@ def _by_elimination(
                 return WrongLine(a.line, a.function, a.name, False, s.text)
     if last is None:
         return None
-    return WrongLine(
-        last, "", None, False, "raised" if raised else "is wrong, and every variable before it is right"
-    )
+    return WrongLine(last, "", None, False, "raised" if raised else "is wrong, and every variable before it is right")

@@ -98,9 +98,7 @@ def _table(comparisons: list[Comparison]) -> Iterator[str]:
             ]
         elif not c.right:
             cells[4:6] = [str(np.shape(c.got)) if c.got is not None else "None", str(np.shape(c.wanted))]
-        row = "".join(
-            f'<td class="{state}">{state}</td>' if x is None else f"<td>{escape(x)}</td>" for x in cells
-        )
+        row = "".join(f'<td class="{state}">{state}</td>' if x is None else f"<td>{escape(x)}</td>" for x in cells)
         yield f"<tr>{row}</tr>"
     yield "</table>"
 

@@ -230,9 +230,7 @@ def matched_subject(pair: Functions | LossAndGradient, matching: Matching, f: An
         return pair.run(released(args))[0]
 
     if not matching.moving:
-        raise MinigradError(
-            f"{name_of(shown[1])} returned no gradient that could be found of an input of {name_of(f)}"
-        )
+        raise MinigradError(f"{name_of(shown[1])} returned no gradient that could be found of an input of {name_of(f)}")
     forward.__signature__ = signature_of(f)  # type: ignore[attr-defined]
     return Subject.of(forward, adjoint, matching.held(), None, matching.moving, shown)
 

@@ -186,9 +186,5 @@ def _resembles(place: Place, other: Place, candidates: Sequence[Place], changed:
         return False
     shape = np.shape(place.value)
     beside = [p for p in changed.values() if p.holder == place.holder and np.shape(p.value) == shape]
-    alike = [
-        p
-        for p in candidates
-        if p.holder == place.holder and np.shape(p.value) == shape and p.path not in changed
-    ]
+    alike = [p for p in candidates if p.holder == place.holder and np.shape(p.value) == shape and p.path not in changed]
     return len(beside) == 1 and len(alike) == 1

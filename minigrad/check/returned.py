@@ -26,9 +26,7 @@ def by_leaf(subject: Any, result: Any) -> list[Any]:
     alone = len(moving) == 1 and (not several or isinstance(moving[0], tuple))
     given = (result,) if alone else _of_moving(subject, result)
     if not isinstance(given, (tuple, list)) or len(given) != len(moving):
-        came = (
-            f"{len(given)} values" if isinstance(given, (tuple, list)) else f"one {type(given).__name__}"
-        )
+        came = f"{len(given)} values" if isinstance(given, (tuple, list)) else f"one {type(given).__name__}"
         needed = ", ".join(subject.arguments[i] for i in subject.argnums)
         raise StructureError(
             f"{name_of(subject.adjoint)} should return {len(moving)} gradient{'s' * (len(moving) > 1)}, "

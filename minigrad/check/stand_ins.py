@@ -70,9 +70,7 @@ def _vectorize(original: Callable[..., Any], f: Callable[..., Any], *args: Any, 
     return vectorised
 
 
-def _as_strided(
-    original: Callable[..., Any], x: Any, shape: Any = None, strides: Any = None, **kwargs: Any
-) -> Any:
+def _as_strided(original: Callable[..., Any], x: Any, shape: Any = None, strides: Any = None, **kwargs: Any) -> Any:
     """Take the elements that a strided view would show."""
     if not isinstance(x, Recorded):
         return original(x, shape, strides, **kwargs)

@@ -105,11 +105,7 @@ class Subject:
         chosen = [i for i, a in enumerate(args) if is_differentiable(a)] if argnums is None else list(argnums)
         chosen = [n % len(args) for n in chosen] if args else []
         arguments = tuple(argument_names(forward, len(args)))
-        names = (
-            [path for i in chosen for path in _float_paths(args[i], arguments[i])]
-            if names is None
-            else names
-        )
+        names = [path for i in chosen for path in _float_paths(args[i], arguments[i])] if names is None else names
         if not names:
             raise MinigradError(
                 f"{name_of(forward)}: nothing to differentiate; wanted a float array among the positional arguments, "
@@ -130,9 +126,7 @@ class Subject:
         paths = zip(subject.whole, tree.paths(out, "out"), strict=True)
         subject.results = tuple(path for x, path in paths if _is_result(x))
         if not subject.results:
-            raise MinigradError(
-                f"{name_of(forward)} returned no float array, so there is no gradient to check"
-            )
+            raise MinigradError(f"{name_of(forward)} returned no float array, so there is no gradient to check")
         return subject
 
     @property
@@ -162,9 +156,7 @@ class Subject:
         """Return the float leaves of the result."""
         out = tree.leaves(self.call(leaves))
         if len(out) != len(self.whole):
-            raise StructureError(
-                f"{name_of(self.forward)} returned {len(self.whole)} leaves first and {len(out)} then"
-            )
+            raise StructureError(f"{name_of(self.forward)} returned {len(self.whole)} leaves first and {len(out)} then")
         return [x for x, like in zip(out, self.whole, strict=True) if _is_result(like)]
 
     def cotangent(self, gs: Sequence[Any]) -> Any:
@@ -227,9 +219,7 @@ def random_like(x: Any, rng: np.random.Generator) -> Any:
     """Return normal numbers of two decimals, pushed away from zero, in the shape and dtype of x; complex where x is."""
     x = np.asarray(x)
     values = rng.normal(size=x.shape).round(2)
-    values = values + np.copysign(
-        0.05, values
-    )  # no element is so small that an error of its gradient is hidden
+    values = values + np.copysign(0.05, values)  # no element is so small that an error of its gradient is hidden
     if x.dtype.kind == "c":
         values = values + 1j * rng.normal(size=x.shape).round(2)
     return np.asarray(values).astype(x.dtype)

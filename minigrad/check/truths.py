@@ -36,9 +36,7 @@ class Known:
         """What it is, for the report."""
         if self.kind == "value":
             return f"{self.truth.name} of the forward" if self.truth.names else self.truth.name
-        return {"gradient": "the gradient of ", "part": "a part of the gradient of "}[
-            self.kind
-        ] + self.truth.name
+        return {"gradient": "the gradient of ", "part": "a part of the gradient of "}[self.kind] + self.truth.name
 
 
 def forward_name(name: str, names: Sequence[str], mapping: Mapping[str, str]) -> tuple[str, str] | None:
@@ -94,16 +92,12 @@ def _bare(name: str) -> str:
 class Truths:
     """The right values and gradients of a forward pass, to be searched by value and by name."""
 
-    def __init__(
-        self, truths: Sequence[Truth], relative: float, mapping: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, truths: Sequence[Truth], relative: float, mapping: Mapping[str, str] | None = None) -> None:
         self.relative = relative
         self.mapping = dict(mapping or {})
         self.known = [k for t in truths for k in _known(t)]
         self.by_name: dict[str, list[Truth]] = {}
-        outermost: dict[
-            str, int
-        ] = {}  # a name in the forward function itself comes before one in what it calls
+        outermost: dict[str, int] = {}  # a name in the forward function itself comes before one in what it calls
         for truth in truths:
             for name in truth.names:
                 depth, name = truth.depths.get(name, 0), name.rsplit(".", 1)[-1]

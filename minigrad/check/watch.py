@@ -115,9 +115,7 @@ class Watch:
             if frame.number == 0:
                 step, self._step = self._step, self._step + 1
             if step in self.changes:
-                replacement = _with_leaf(
-                    value if replacement is None else replacement, path, self.changes[step]
-                )
+                replacement = _with_leaf(value if replacement is None else replacement, path, self.changes[step])
             if not self.changes and len(self.assignments) < _MOST:
                 kept = leaf.copy() if isinstance(leaf, np.ndarray) else leaf
                 reads = frozenset(statement.reads)
@@ -145,12 +143,7 @@ class _Frame:
         if event == "exception":
             return self.event
         line = first_line(self.code.co_filename, frame.f_lineno)
-        if (
-            event == "line"
-            and self.current is not None
-            and line == self.current.line
-            and not self._looped(frame)
-        ):
+        if event == "line" and self.current is not None and line == self.current.line and not self._looped(frame):
             return self.event
         values = frame.f_locals
         self._finish(frame, values)
@@ -179,9 +172,7 @@ class _Frame:
         changes: list[tuple[str, Any]] = []
         for name in sorted(statement.binds):
             value = values.get(name, _UNBOUND)
-            if value is not _UNBOUND and (
-                value is not self.bound.get(name, _UNBOUND) or name in statement.reads
-            ):
+            if value is not _UNBOUND and (value is not self.bound.get(name, _UNBOUND) or name in statement.reads):
                 replacement = self.watch.note(name, value, self, statement)
                 if replacement is not None:
                     changes.append((name, replacement))

@@ -34,9 +34,7 @@ def measured_gradients(subject: Subject, reference: Reference, report: Report) -
     except Exception:  # reported when it is compared
         got = [None] * len(subject.names)
     zeros = [np.zeros(np.shape(x), np.asarray(x).dtype) for x in subject.leaves]
-    gradients = [
-        z if g is None or np.shape(g) != z.shape else np.asarray(g) for g, z in zip(got, zeros, strict=True)
-    ]
+    gradients = [z if g is None or np.shape(g) != z.shape else np.asarray(g) for g, z in zip(got, zeros, strict=True)]
     report.evidence = measure(subject, gradients, reference.gs, reference.noise, np.random.default_rng(2))
     small = sum(z.size for z in zeros) <= MOST_ELEMENTS
     reference.wanted = gradients

@@ -105,9 +105,7 @@ class Writer:
         """Write an equation, now or as part of a later one."""
         if eq.several:
             text = self.formula(eq, WIDTH - 20)
-            names = [
-                self.define(v, eq) if self.uses[v] else "_" for v in eq.outs
-            ]
+            names = [self.define(v, eq) if self.uses[v] else "_" for v in eq.outs]
             self.line(f"{', '.join(names)}{',' * (len(names) == 1)} = {text.code}", eq, self.typed(*eq.outs))
             return
         (out,) = eq.outs

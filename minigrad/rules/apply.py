@@ -23,9 +23,7 @@ def piecewise(x, condlist, funclist, *args, **kw):
     if len(funclist) == len(conditions) + 1:
         conditions.append(~np.any(conditions, axis=0))
     elif len(funclist) != len(conditions):
-        raise ValueError(
-            f"with {len(conditions)} condition(s), {len(conditions)} or one more functions are expected"
-        )
+        raise ValueError(f"with {len(conditions)} condition(s), {len(conditions)} or one more functions are expected")
     first = next((f for f in funclist if isinstance(f, Recorded)), None)
     y = np.zeros_like(x if isinstance(x, Recorded) or first is None else first, shape=x.shape, dtype=x.dtype)
     for condition, function in zip(conditions, funclist, strict=True):
@@ -162,11 +160,7 @@ def add_reduceat(array, indices, axis=0):
 _logsumexp = Op(
     lambda x, *, axis, keepdims: np.logaddexp.reduce(x, axis=axis, keepdims=keepdims),
     "x",
-    (
-        lambda g, x, out, axis: (
-            spread(g, shape_of(x), axis) * share(x, spread(out, shape_of(x), axis), np.exp)
-        ),
-    ),
+    (lambda g, x, out, axis: spread(g, shape_of(x), axis) * share(x, spread(out, shape_of(x), axis), np.exp),),
     "np.logaddexp.reduce",
 )
 

@@ -80,9 +80,7 @@ def gradient(f, *varargs, axis=None, edge_order=1):
         raise TypeError("invalid number of arguments")
     if edge_order > 2:
         raise ValueError("'edge_order' greater than 2 not supported")
-    spacings = (
-        list(varargs) * len(axes) if len(varargs) == 1 != len(axes) else list(varargs) or [1.0] * len(axes)
-    )
+    spacings = list(varargs) * len(axes) if len(varargs) == 1 != len(axes) else list(varargs) or [1.0] * len(axes)
     out = []
     for k, h in zip(axes, spacings, strict=True):
         if np.ndim(h) > 1 or (np.ndim(h) == 1 and len(h) != f.shape[k]):

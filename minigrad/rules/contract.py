@@ -75,12 +75,8 @@ def tensordot(a, b, axes=2):
     if [shape_a[k] for k in of_a] != [shape_b[k] for k in of_b]:
         raise ValueError("shape-mismatch for sum")
     width = int(np.prod([shape_a[k] for k in of_a], dtype=int))
-    left = np.reshape(
-        np.transpose(a, rest_a + of_a), (int(np.prod([shape_a[k] for k in rest_a], dtype=int)), width)
-    )
-    right = np.reshape(
-        np.transpose(b, of_b + rest_b), (width, int(np.prod([shape_b[k] for k in rest_b], dtype=int)))
-    )
+    left = np.reshape(np.transpose(a, rest_a + of_a), (int(np.prod([shape_a[k] for k in rest_a], dtype=int)), width))
+    right = np.reshape(np.transpose(b, of_b + rest_b), (width, int(np.prod([shape_b[k] for k in rest_b], dtype=int))))
     return np.reshape(left @ right, [shape_a[k] for k in rest_a] + [shape_b[k] for k in rest_b])
 
 

@@ -47,9 +47,7 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
     start, stop = as_array(start), as_array(stop)
     if np.ndim(base):
         n = len(np.broadcast_shapes(shape_of(start), shape_of(stop), shape_of(base)))
-        start, stop, base = (
-            np.reshape(x, (1,) * (n - np.ndim(x)) + shape_of(x)) for x in (start, stop, base)
-        )
+        start, stop, base = (np.reshape(x, (1,) * (n - np.ndim(x)) + shape_of(x)) for x in (start, stop, base))
         base = np.expand_dims(base, axis)
     y = np.power(base, np.linspace(start, stop, num, endpoint, axis=axis))
     return y if dtype is None else y.astype(dtype)

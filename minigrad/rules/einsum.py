@@ -16,8 +16,7 @@ def einsum_terms(subscripts, shapes):
         raise ValueError(f"einsum: {len(terms)} terms in {subscripts!r} for {len(shapes)} arrays")
     free = [c for c in "ZYXWVUTSRQPONMLKJIHGFEDCBAzyxwvutsrqponmlkjihgfedcba" if c not in subscripts]
     extra = [
-        len(shape) - len(t.replace("...", "")) if "..." in t else 0
-        for t, shape in zip(terms, shapes, strict=True)
+        len(shape) - len(t.replace("...", "")) if "..." in t else 0 for t, shape in zip(terms, shapes, strict=True)
     ]
     dots = "".join(free[: max(extra, default=0)])
     spelt = [t.replace("...", dots[len(dots) - e :]) for t, e in zip(terms, extra, strict=True)]

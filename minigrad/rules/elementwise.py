@@ -176,9 +176,7 @@ def sign_adjoint(g, x, out):
     if out.dtype.kind != "c":
         return None
     size = np.abs(x)
-    return (
-        (g - np.real(g * out) * np.conj(out)) / np.where(np.equal(size, 0), 1, size) * np.not_equal(size, 0)
-    )
+    return (g - np.real(g * out) * np.conj(out)) / np.where(np.equal(size, 0), 1, size) * np.not_equal(size, 0)
 
 
 elementwise(np.sign, "x", sign_adjoint)

@@ -180,9 +180,7 @@ def take(a, indices, axis=None, mode="raise"):
 
 def along_axis(shape, indices, axis):
     """Return the index that takes one element per position along an axis."""
-    index = [
-        np.arange(n).reshape([-1 if i == j else 1 for j in range(len(shape))]) for i, n in enumerate(shape)
-    ]
+    index = [np.arange(n).reshape([-1 if i == j else 1 for j in range(len(shape))]) for i, n in enumerate(shape)]
     index[axis] = indices
     return tuple(index)
 

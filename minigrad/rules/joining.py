@@ -86,9 +86,7 @@ def block(arrays):
 @composite(np.append)
 def append(arr, values, axis=None):
     """Join two arrays, flattened when there is no axis."""
-    return np.concatenate(
-        [np.ravel(arr), np.ravel(values)] if axis is None else [arr, values], axis=axis or 0
-    )
+    return np.concatenate([np.ravel(arr), np.ravel(values)] if axis is None else [arr, values], axis=axis or 0)
 
 
 @composite(np.insert)
@@ -172,7 +170,5 @@ def split(ary, indices_or_sections, axis=0):
 
 
 composite(np.vsplit)(lambda ary, indices_or_sections: np.split(ary, indices_or_sections, 0))
-composite(np.hsplit)(
-    lambda ary, indices_or_sections: np.split(ary, indices_or_sections, int(np.ndim(ary) > 1))
-)
+composite(np.hsplit)(lambda ary, indices_or_sections: np.split(ary, indices_or_sections, int(np.ndim(ary) > 1)))
 composite(np.dsplit)(lambda ary, indices_or_sections: np.split(ary, indices_or_sections, 2))

@@ -24,9 +24,7 @@ reshape = define(
     bind=_reshape_bind,
     call=lambda a, *, shape, order="C", **copy: np.asarray(a).reshape(shape, order=order, **copy),
 )
-ravel = Op(
-    np.ravel, "a", (lambda g, a_shape, order: np.reshape(g, a_shape, order=order),), "np.ravel", kind="view"
-)
+ravel = Op(np.ravel, "a", (lambda g, a_shape, order: np.reshape(g, a_shape, order=order),), "np.ravel", kind="view")
 
 
 def _places_in_memory(a, *, order):
@@ -83,9 +81,7 @@ def _at_least(ndim, places):
 
 composite(np.atleast_1d)(_at_least(1, lambda s: (1,)))
 composite(np.atleast_2d)(_at_least(2, lambda s: (1, *s) if s else (1, 1)))
-composite(np.atleast_3d)(
-    _at_least(3, lambda s: (1, 1, 1) if not s else (1, *s, 1) if len(s) == 1 else (*s, 1))
-)
+composite(np.atleast_3d)(_at_least(3, lambda s: (1, 1, 1) if not s else (1, *s, 1) if len(s) == 1 else (*s, 1)))
 
 
 @composite(np.broadcast_arrays)
@@ -120,9 +116,7 @@ def rot90(m, k=1, axes=(0, 1)):
 
 def roll_adjoint(g, shift, axis):
     """Roll back."""
-    return np.roll(
-        g, tuple(-s for s in shift) if isinstance(shift, (tuple, list)) else -np.asarray(shift), axis
-    )
+    return np.roll(g, tuple(-s for s in shift) if isinstance(shift, (tuple, list)) else -np.asarray(shift), axis)
 
 
 define(np.roll, "a", roll_adjoint, kind="linear")
@@ -225,9 +219,7 @@ def dtype_if_array(x):
 
 composite(np.shape)(shape_of)
 composite(np.ndim)(lambda a: len(shape_of(a)))
-composite(np.size)(
-    lambda a, axis=None: int(np.prod(shape_of(a), dtype=int)) if axis is None else shape_of(a)[axis]
-)
+composite(np.size)(lambda a, axis=None: int(np.prod(shape_of(a), dtype=int)) if axis is None else shape_of(a)[axis])
 composite(np.iscomplexobj)(lambda x: x.dtype.kind == "c")
 composite(np.isrealobj)(lambda x: x.dtype.kind != "c")
 composite(np.result_type)(lambda *xs: np.result_type(*map(dtype_if_array, xs)))

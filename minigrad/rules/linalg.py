@@ -74,9 +74,7 @@ elements_norm = Op(
 )
 
 
-nonzero_elements = Op(
-    lambda x, *, axis, keepdims: np.linalg.norm(x, 0, axis, keepdims), "x", (None,), "np.linalg.norm"
-)
+nonzero_elements = Op(lambda x, *, axis, keepdims: np.linalg.norm(x, 0, axis, keepdims), "x", (None,), "np.linalg.norm")
 
 
 @composite(np.linalg.norm)

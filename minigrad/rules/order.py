@@ -1,6 +1,5 @@
 """Sorting, quantiles and sets: all gather elements by positions, which are locally constant."""
 
-
 import numpy as np
 
 from minigrad.errors import unsupported
@@ -56,9 +55,7 @@ def lanes(a, axis):
     """Return the array with the reduced axes moved last and made one."""
     shape, axes = shape_of(a), normal_axes(axis, len(shape_of(a)))
     rest = tuple(i for i in range(len(shape)) if i not in axes)
-    return np.reshape(
-        np.transpose(a, (*rest, *axes)), (*(shape[i] for i in rest), reduced_count(shape, axes))
-    )
+    return np.reshape(np.transpose(a, (*rest, *axes)), (*(shape[i] for i in rest), reduced_count(shape, axes)))
 
 
 def sorted_lanes(a, axis, ignore_nan):
@@ -86,9 +83,7 @@ def _median(ignore_nan):
             return np.mean(a, axis=axis, keepdims=keepdims)  # NaN and a warning
         ordered, n, bad = sorted_lanes(a, axis, ignore_nan)
         last = np.maximum(n - 1, 0)
-        middle = np.mean(
-            np.stack([pick(ordered, last // 2), pick(ordered, np.minimum(n // 2, last))]), axis=0
-        )
+        middle = np.mean(np.stack([pick(ordered, last // 2), pick(ordered, np.minimum(n // 2, last))]), axis=0)
         out = np.where(bad, np.nan, middle)
         return np.reshape(out, kept_shape(shape_of(a), axis)) if keepdims else out
 

@@ -78,9 +78,7 @@ def statistic(array, axis, widths, lengths, function):
 
 def unpad(g, pad_width):
     """Cut the padding off."""
-    return g[
-        tuple(slice(before, n - after) for (before, after), n in zip(pad_width, shape_of(g), strict=True))
-    ]
+    return g[tuple(slice(before, n - after) for (before, after), n in zip(pad_width, shape_of(g), strict=True))]
 
 
 zeros = Op(lambda array, *, pad_width: np.pad(array, pad_width), "array", (unpad,), "np.pad", kind="linear")

@@ -112,9 +112,7 @@ def var_adjoint(g, x, axis, ddof, where, mean, correction=None):
 def std_adjoint(g, x, out, axis, ddof, where, mean, correction=None):
     """(x - mean) / ((n - ddof) std), and 0 where the elements are all equal."""
     flat = np.equal(out, 0)
-    return var_adjoint(
-        np.where(flat, 0, g) / (2 * np.where(flat, 1, out)), x, axis, ddof, where, mean, correction
-    )
+    return var_adjoint(np.where(flat, 0, g) / (2 * np.where(flat, 1, out)), x, axis, ddof, where, mean, correction)
 
 
 reduction(np.sum, adjoints=(sum_adjoint, None), kind="linear")
@@ -127,9 +125,7 @@ reduction(
     adjoints=(
         var_adjoint,
         None,
-        lambda g, x, axis, ddof, where, mean, correction: (
-            -var_adjoint(g, x, axis, ddof, where, mean, correction)
-        ),
+        lambda g, x, axis, ddof, where, mean, correction: -var_adjoint(g, x, axis, ddof, where, mean, correction),
     ),
 )
 reduction(
@@ -241,9 +237,7 @@ composite(np.nanstd)(_masked(np.std))
 
 def _extremum(function, worst):
     def ignoring(a, axis=None, keepdims=False, initial=np._NoValue, where=True):
-        out = function(
-            np.where(np.isnan(a), worst, a), axis=axis, keepdims=keepdims, initial=initial, where=where
-        )
+        out = function(np.where(np.isnan(a), worst, a), axis=axis, keepdims=keepdims, initial=initial, where=where)
         absent = np.all(np.isnan(a), axis=axis, keepdims=keepdims)
         if initial is not np._NoValue:
             return out

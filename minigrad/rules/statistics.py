@@ -75,9 +75,7 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
     caution(np.less_equal(factor, 0), "Degrees of freedom <= 0 for slice")
     factor = np.maximum(factor, 0.0)
     x = x - mean[:, None]
-    return np.squeeze(
-        (x @ np.conj(np.transpose(x if weights is None else x * weights))) * np.true_divide(1, factor)
-    )
+    return np.squeeze((x @ np.conj(np.transpose(x if weights is None else x * weights))) * np.true_divide(1, factor))
 
 
 @composite(np.corrcoef)
@@ -102,9 +100,7 @@ def sum_by(index, weights, length):
 def bincount(x, /, weights=None, minlength=0):
     """Count, or sum the weights of, each number."""
     if isinstance(x, Recorded) and x.dtype.kind not in "iu":
-        raise unsupported(
-            "np.bincount", "it takes integers; of a Tensor, only its weights are differentiated"
-        )
+        raise unsupported("np.bincount", "it takes integers; of a Tensor, only its weights are differentiated")
     if weights is None:
         return np.bincount(np.asarray(x), minlength=minlength)  # under a trace of fixed values, which may be read
     if np.ndim(weights) != 1 or np.shape(x) != np.shape(weights):
@@ -129,9 +125,7 @@ def histogram_bin_edges(a, bins=10, range=None, weights=None):
     if not isinstance(a, Recorded) and not isinstance(bins, str):
         return np.histogram_bin_edges(a, bins, range)  # for a Tensor of weights, which have no part in it
     if isinstance(bins, str) or range is None:
-        raise unsupported(
-            "np.histogram of a Tensor without fixed edges", "pass the bin edges, or range=(low, high)"
-        )
+        raise unsupported("np.histogram of a Tensor without fixed edges", "pass the bin edges, or range=(low, high)")
     return np.histogram_bin_edges(np.zeros(0, a.dtype), bins, range)
 
 
