@@ -278,3 +278,20 @@ def test_no_edit_is_tried_twice_nor_of_a_line_that_not_all_that_is_wrong_depends
     assert caught.value.report.culprit.variable == "dh"
     assert len(tried) == len(set(tried)) and ("dh", 1) in tried
     assert not {"h", "dv", "dw", "dx"} & {name for name, _ in tried}
+
+
+def picked(x, i, j):
+    return np.tanh(x[:, i, j])
+
+
+def picked_adjoint(g, x, i, j):
+    dx = np.zeros_like(x)
+    t = np.tanh(x[:, j, i])
+    dx[:, i, j] += g * (1 - t**2)
+    return dx
+
+
+def test_an_index_with_slices_is_shown_in_its_brackets():
+    with pytest.raises(AdjointMismatch) as caught:
+        check_adjoint(picked, picked_adjoint, normal(2, 4, 4), 1, 2)
+    assert caught.value.report.culprit.cure == "`[:, i, j]` in place of `[:, j, i]`"

@@ -340,3 +340,25 @@ def test_a_check_can_be_profiled():
     finally:
         profile.disable()
     assert doubled_backward.__code__ in {entry.code for entry in profile.getstats()}
+
+
+class Accumulating:
+    def __init__(self):
+        rng = np.random.default_rng(3)
+        self.W, self.b = rng.standard_normal((3, 2)), rng.standard_normal(2)
+        self.dW = np.zeros((3, 2))
+
+    def forward(self, x):
+        self.x = x
+        return x @ self.W + self.b
+
+    def backward(self, g):
+        self.dW += self.x.T @ g
+        self.db = g.sum(axis=0)
+        return g @ self.W.T
+
+
+def test_that_a_gradient_is_added_to_what_was_there_is_remarked_on():
+    report = check_layer(Accumulating(), np.random.default_rng(4).standard_normal((5, 3)))
+    notes = [note for note in report.notes if "added to what was there" in note]
+    assert report.right and len(notes) == 1 and notes[0].startswith("the gradient of W is added")

@@ -327,6 +327,7 @@ COMMANDS = {
     "a loss and what it does not name": (0, "unnamed_loss --input 3 --input 5,3 --input 5", "returns besides a number"),
     "a method of a loss and its gradient": (0, "Regression --init n=3 --input 5,3 --input 5", "respect to w: right"),
     "a function": (0, "scaled --input x=3,4 --input factor=2.5", "the generated gradient of scaled: right"),
+    "a function, not its adjoint": (0, "scaled --input 3,4 --input 2.5", "not checked: add --adjoint scaled_adjoint"),
 }
 
 

@@ -140,12 +140,23 @@ def _checked(options: argparse.Namespace) -> Report:
     if with_gradients:
         return check_layer(target, *args, other_shapes=not options.no_other_shapes)
     report = check_gradients(target, *args, **kwargs)
+    report.notes += [f"{name}, beside it, was not checked: add {option} {name}" for option, name in _beside(target)]
     if with_gradients is None:
         called = getattr(target, "__name__", "the function")
         report.notes.append(
             f"what {called} returns besides a number was not checked; if it is a gradient, call it dx, dw ... or grads"
         )
     return report
+
+
+def _beside(function: Any) -> list[tuple[str, str]]:
+    """Return the functions beside a function that seem to be its backward pass, each with the option to name it by."""
+    name = getattr(function, "__name__", "")
+    names = [("--adjoint", f"{name}_adjoint"), ("--adjoint", f"{name}_vjp"), ("--backward", f"{name}_backward")]
+    if "forward" in name:
+        names.append(("--backward", name.replace("forward", "backward")))
+    scope = getattr(function, "__globals__", {})
+    return [(option, other) for option, other in names if callable(scope.get(other))]
 
 
 def _returns_gradients(function: Any, inputs: Sequence[Any]) -> bool | None:

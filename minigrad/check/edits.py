@@ -109,7 +109,7 @@ class Source:
                     if edit is not None:
                         yield edit
                 for path, node in _expressions(statement):
-                    before = ast.unparse(node)
+                    before = _shown(node)
                     for new in CHANGES[cost](node, at_hand):
                         edit = self._edit(i, path, node, before, new, cost, seen)
                         if edit is not None:
@@ -120,7 +120,7 @@ class Source:
     def _edit(
         self, i: int, path: Path, node: ast.expr, before: str, new: ast.expr, cost: int, seen: set[str]
     ) -> Edit | None:
-        place, after = self.statements()[i], ast.unparse(new)
+        place, after = self.statements()[i], _shown(new)
         ast.fix_missing_locations(ast.copy_location(new, node))
         _replace(place, path, new)
         try:
@@ -177,6 +177,13 @@ class Source:
             return None
         codes = [c for c in _codes_in(whole) if c.co_name == self.definition.name]
         return codes[0] if codes and codes[0].co_freevars == code.co_freevars else None
+
+
+def _shown(node: ast.expr) -> str:
+    """Return an expression as it is written; of an index with slices, with its brackets."""
+    text = ast.unparse(node)
+    index = isinstance(node, ast.Tuple) and any(isinstance(e, ast.Slice) for e in node.elts)
+    return f"[{text[1:-1]}]" if index and text.startswith("(") else text
 
 
 def _simple_statements(definition: ast.FunctionDef) -> list[ast.stmt]:

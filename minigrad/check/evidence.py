@@ -185,5 +185,5 @@ def _try_complex(line: Line, rough: Slope, scale: float) -> tuple[float | None, 
     except ValueError as error:
         return None, str(error)
     if abs(exact - rough.value) > 3 * rough.error + 1e-6 * max(scale, abs(rough.value)):
-        return None, "the function is not analytic: abs, max, conj or a comparison is in it"
+        return None, "the function is not analytic: abs, max, conj, a comparison or the like may be in it"
     return exact, "differences confirm that the function is analytic"

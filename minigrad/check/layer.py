@@ -153,6 +153,10 @@ class Layer(Pair):
                 attribute[first] = fitting[0]
         self.note_inputs(method, [i for i in missing if i not in attribute])
         parameters = {path: self._value(originals, path) for path in self.parameters}
+        self.remarks += [
+            f"the gradient of {path} is added to what was there: it must be set to zero before each backward pass"
+            for path in self._accumulated(parameters, inputs)
+        ]
 
         def adjoint(g: Any, parameters: Any, *args: Any) -> Any:
             args = tuple(released(args))
@@ -254,6 +258,24 @@ class Layer(Pair):
         if states:
             self.remarks.append(f"taken as constants, as states and running statistics are: {', '.join(states)}")
         return [k for k in parts if k not in self.parameters.values()]
+
+    def _accumulated(self, parameters: Mapping[str, Any], inputs: Sequence[Any]) -> list[str]:
+        """Return the parameters whose gradient is twice as large after a second backward pass."""
+        original = self.layer
+        found = []
+        try:
+            for _ in range(2):
+                with replayed_randomness(), np.errstate(all="ignore"):
+                    self.layer, came, _ = self.pull(ones_of(self.run({}, inputs)[1]), {}, inputs)
+                found.append({k: np.copy(v) for k, v in self._gradients(self.layer, came, parameters).items()})
+        except Exception:  # it cannot run twice
+            return []
+        finally:
+            self.layer = original
+        once, twice = found
+        left = [k for k, source in self.parameters.items() if isinstance(source, str) and source != k]
+        left = [k for k in left if once[k].dtype.kind == "f" and np.any(once[k])]
+        return [k for k in left if np.allclose(twice[k], 2 * once[k], rtol=1e-6, atol=0)]
 
     def _unfound(self, place: Place) -> str:
         name, such = place.path, f" (such as `self.d{place.key}`)" if isinstance(place.key, str) else ""
